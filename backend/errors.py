@@ -1,0 +1,91 @@
+"""Errors: a user's mistake and a bug of ours are different types.
+
+A `UserError` shows `file:line:col`, the user's line with a caret, what is wrong and what to do.
+An `InternalError` is a bug: it carries the IR and asks for a report.
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Loc:
+    """A place in the user's source. `line` and `col` count from 1; `caller` is the call site of an inlined function."""
+
+    file: str
+    line: int
+    col: int
+    caller: Loc | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.col}"
+
+    def excerpt(self) -> str:
+        """The user's line with a caret under the column, or '' when the source is not at hand."""
+        text = linecache.getline(self.file, self.line).rstrip("\n")
+        if not text:
+            return ""
+        return f"    {text}\n    {' ' * (self.col - 1)}^"
+
+
+class DsaError(Exception):
+    """Base of every error that dsalang raises on purpose."""
+
+
+class UserError(DsaError):
+    """A mistake in a kernel, a launch or a file, with where it is and what to do.
+
+    Args:
+        message: what is wrong, one sentence.
+        loc: where; None when there is no source place (a launch, a file).
+        hint: what to do, one sentence.
+    """
+
+    def __init__(self, message: str, loc: Loc | None = None, hint: str = "") -> None:
+        self.message = message
+        self.loc = loc
+        self.hint = hint
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        parts = [f"{self.loc}: {self.message}" if self.loc else self.message]
+        at = self.loc
+        if at and (text := at.excerpt()):
+            parts.append(text)
+        while at and (at := at.caller):
+            parts.append(f"  called from {at}")
+            if text := at.excerpt():
+                parts.append(text)
+        if self.hint:
+            parts.append(f"  help: {self.hint}")
+        return "\n".join(parts)
+
+
+class CompileError(UserError):
+    """The kernel cannot be compiled as written."""
+
+
+class SramOverflowError(CompileError):
+    """The kernel's live tiles do not fit the SRAM of the target."""
+
+
+class LaunchError(UserError):
+    """The launch's arguments or grid do not fit the kernel."""
+
+
+class TargetError(UserError):
+    """A target file is missing, malformed or out of range."""
+
+
+class ImageError(UserError):
+    """A device image is damaged, foreign or of another version."""
+
+
+class DeviceError(UserError):
+    """The emulated machine stopped: out of bounds, race, deadlock, uninitialised read, failed assertion."""
+
+
+class InternalError(DsaError):
+    """A bug in dsalang. The message says where and carries what is needed to reproduce it."""
