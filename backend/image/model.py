@@ -1,0 +1,95 @@
+"""What a device image holds, as plain data. `elf.py` writes and reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import Loc
+from ..isa.table import Instruction
+from ..isa.vprog import VectorProgram
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A kernel argument. `fmt` names the format of the scalar or of what the pointer points to."""
+
+    name: str
+    fmt: str
+    is_pointer: bool
+
+
+@dataclass(frozen=True)
+class Template:
+    """An instruction whose open fields come at run time.
+
+    `open` names them in operand order: "field" or "field.d" for entry d of an array field; their values
+    in `instruction.fields` are 0. `hbm_arg` is the kernel argument behind the hbm field, -1 when unknown.
+    """
+
+    instruction: Instruction
+    open: tuple[str, ...]
+    loc: Loc | None
+    hbm_arg: int = -1
+
+
+@dataclass(frozen=True)
+class RingInfo:
+    """A ring of SRAM slots: slot k is at address + k * stride_bytes. `shape` and `fmt` describe the tile."""
+
+    label: str
+    address: int
+    slots: int
+    stride_bytes: int
+    slot_bytes: int
+    shape: tuple[int, ...]
+    fmt: str
+    loc: Loc | None
+
+
+@dataclass(frozen=True)
+class PrintInfo:
+    """A device print. A value with a shape comes as the SRAM address of a row-major tile."""
+
+    prefix: str
+    fmts: tuple[str, ...]
+    shapes: tuple[tuple[int, ...] | None, ...]  # None: a scalar
+    loc: Loc | None
+
+
+@dataclass(frozen=True)
+class AssertInfo:
+    """A device assertion."""
+
+    message: str
+    loc: Loc | None
+
+
+@dataclass(frozen=True)
+class Image:
+    """A compiled kernel.
+
+    Attributes:
+        name: the kernel's name.
+        target: name of the target it was compiled for; `target_digest` is the hash of its figures.
+        credits: initial count per semaphore.
+        sram_bytes: SRAM used, one past the last byte.
+        code: RV64 machine code, issue calls already linked to custom-0; `entry` is the offset of dsa_kernel;
+            code is position dependent and meant to be at `code_address` (constants behind the code included).
+        glue: the LLVM IR of the same glue without a target triple, for the host.
+    """
+
+    name: str
+    target: str
+    target_digest: str
+    arguments: tuple[Argument, ...]
+    templates: tuple[Template, ...]
+    programs: tuple[VectorProgram, ...]
+    credits: tuple[int, ...]
+    rings: tuple[RingInfo, ...]
+    prints: tuple[PrintInfo, ...]
+    asserts: tuple[AssertInfo, ...]
+    sram_bytes: int
+    code: bytes
+    code_address: int
+    entry: int
+    glue: str
