@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, IntAttr, LocationAttr, StringAttr
+from xdsl.ir import Attribute
 
 from ..errors import Loc
 
@@ -13,7 +14,7 @@ def to_ir(loc: Loc) -> LocationAttr:
     return here if loc.caller is None else CallSiteLoc(here, to_ir(loc.caller))
 
 
-def from_ir(location: LocationAttr) -> Loc | None:
+def from_ir(location: Attribute) -> Loc | None:
     """The source place of an IR location, None when unknown."""
     if isinstance(location, CallSiteLoc):
         callee = from_ir(location.callee)
