@@ -1,0 +1,5 @@
+"""The kernel suite: every kernel that tests and benchmarks run, with its data and its float64 answer."""
+
+from .cases import CASES, Case, case
+
+__all__ = ["CASES", "Case", "case"]
