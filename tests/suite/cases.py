@@ -11,6 +11,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+import dsalang.language as tl
+
 from . import kernels
 
 Array = NDArray[Any]
@@ -141,7 +143,8 @@ def matmul_case(
     bm, bn, bk = blocks
     grid = (math.ceil(m / bm) * math.ceil(n / bn),)
     args = (a, b, c, m, n, k, *elements(a), *elements(b), *elements(c))
-    meta = {"BLOCK_M": bm, "BLOCK_N": bn, "BLOCK_K": bk, "GROUP_M": group}
+    acc = tl.int32 if a.dtype == np.int8 else tl.float32
+    meta = {"BLOCK_M": bm, "BLOCK_N": bn, "BLOCK_K": bk, "GROUP_M": group, "ACC": acc}
     return Case(name, kernels.matmul, grid, args, meta, (c,), lambda: (f64(a) @ f64(b),))
 
 

@@ -27,6 +27,7 @@ def matmul(
     a, b, c, M, N, K,
     stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+    ACC: tl.constexpr,
 ):  # fmt: skip
     pid = tl.program_id(0)
     blocks_m = tl.cdiv(M, BLOCK_M)
@@ -42,12 +43,12 @@ def matmul(
     offs_k = tl.arange(0, BLOCK_K)
     a_ptrs = a + (offs_am[:, None] * stride_am + offs_k[None, :] * stride_ak)
     b_ptrs = b + (offs_k[:, None] * stride_bk + offs_bn[None, :] * stride_bn)
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for k in range(0, tl.cdiv(K, BLOCK_K)):
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC)
+    for k in range(tl.cdiv(K, BLOCK_K)):
         left = K - k * BLOCK_K
-        a_tile = tl.load(a_ptrs, mask=offs_k[None, :] < left, other=0.0)
-        b_tile = tl.load(b_ptrs, mask=offs_k[:, None] < left, other=0.0)
-        acc = tl.dot(a_tile, b_tile, acc)
+        a_tile = tl.load(a_ptrs, mask=offs_k[None, :] < left, other=0)
+        b_tile = tl.load(b_ptrs, mask=offs_k[:, None] < left, other=0)
+        acc = tl.dot(a_tile, b_tile, acc, out_dtype=ACC)
         a_ptrs += BLOCK_K * stride_ak
         b_ptrs += BLOCK_K * stride_bk
 
