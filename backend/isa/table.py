@@ -50,7 +50,10 @@ QUEUED = (Engine.LD, Engine.ST, Engine.MM, Engine.VE)
 
 @dataclass(frozen=True)
 class Field:
-    """A field of an instruction. `type` is one of u8 u16 u32 u64 i32 i64; `count` > 1 makes it an array."""
+    """A field of an instruction. `type` is one of u8 u16 u32 u64 i32 i64; `count` > 1 makes it an array.
+
+    `values` says how its numbers are named in text: "format", "reduce" (ReduceKind), "atomic" (AtomicKind).
+    """
 
     name: str
     type: str
@@ -58,6 +61,7 @@ class Field:
     role: str | None = None
     optional: bool = False
     doc: str = ""
+    values: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,9 @@ def _dma_shape(sram_role: str, hbm_role: str) -> tuple[Field, ...]:
             optional=True,
             doc="index vector per dim: element i is at index[i] * hbm_stride; contiguous, of index_fmt",
         ),
-        Field("index_fmt", "u8", doc="format of the index vectors: int32 or int64"),
+        Field(
+            "index_fmt", "u8", doc="format of the index vectors: int32 or int64", values="format"
+        ),
     )
 
 
@@ -188,8 +194,8 @@ OPCODES: tuple[Opcode, ...] = (
         (
             *_element_list("sram_r"),
             Field("hbm", "u64", role="hbm_rw", doc="base byte address"),
-            Field("kind", "u8", doc="an AtomicKind"),
-            Field("fmt", "u8", doc="format of the elements"),
+            Field("kind", "u8", doc="an AtomicKind", values="atomic"),
+            Field("fmt", "u8", doc="format of the elements", values="format"),
             Field(
                 "compare",
                 "u32",
@@ -212,9 +218,14 @@ OPCODES: tuple[Opcode, ...] = (
         16,
         (MM,),
         (
-            Field("fmt_a", "u8", doc="format of A"),
-            Field("fmt_b", "u8", doc="format of B"),
-            Field("fmt_d", "u8", doc="format of the accumulator D: fp32, bf16 or int32"),
+            Field("fmt_a", "u8", doc="format of A", values="format"),
+            Field("fmt_b", "u8", doc="format of B", values="format"),
+            Field(
+                "fmt_d",
+                "u8",
+                doc="format of the accumulator D: fp32, bf16 or int32",
+                values="format",
+            ),
             Field("trans_a", "u8", doc="1: A is stored [K, M]"),
             Field("trans_b", "u8", doc="1: B is stored [N, K]"),
             Field("accumulate", "u8", doc="1: D += A·B; 0: D = A·B"),
@@ -281,8 +292,8 @@ OPCODES: tuple[Opcode, ...] = (
         25,
         (VE,),
         (
-            Field("kind", "u8", doc="a ReduceKind"),
-            Field("fmt", "u8", doc="format of input and output"),
+            Field("kind", "u8", doc="a ReduceKind", values="reduce"),
+            Field("fmt", "u8", doc="format of input and output", values="format"),
             *_vector_shape(),
             Field("axis", "u8", doc="the dim that is reduced"),
             Field("in", "u32", role="sram_r", doc="address of the input"),
@@ -315,8 +326,10 @@ OPCODES: tuple[Opcode, ...] = (
         26,
         (VE,),
         (
-            Field("kind", "u8", doc="a ReduceKind: sum, prod, max, min, and, or, xor"),
-            Field("fmt", "u8", doc="format of input and output"),
+            Field(
+                "kind", "u8", doc="a ReduceKind: sum, prod, max, min, and, or, xor", values="reduce"
+            ),
+            Field("fmt", "u8", doc="format of input and output", values="format"),
             Field("reverse", "u8", doc="1: from the end of the axis"),
             *_vector_shape(),
             Field("axis", "u8", doc="the dim that is scanned"),
