@@ -1,0 +1,81 @@
+"""What a builtin of the language is: a name, a signature and a doc string.
+
+What it does stands elsewhere: `jit/lowering/` for the compiler, `jit/interpreter.py` for interpreted
+runs. So importing the language needs neither.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsalang._backend.errors import UserError
+
+Handler = Callable[["Builtin", tuple[Any, ...], dict[str, Any]], Any]
+"""Runs a builtin that plain Python calls: (builtin, positional arguments, keyword arguments) → result."""
+
+_handler: ContextVar[Handler | None] = ContextVar("dsalang_builtin_handler", default=None)
+
+
+@contextmanager
+def handled_by(handler: Handler) -> Iterator[None]:
+    """Within the block, calling a builtin from Python calls `handler` (interpreted kernels)."""
+    token = _handler.set(handler)
+    try:
+        yield
+    finally:
+        _handler.reset(token)
+
+
+@dataclass(frozen=True, eq=False)
+class Builtin:
+    """A function of the language.
+
+    `signature` says how arguments bind; `method` that tiles have it as a method (`x.sum(0)`); `host` is
+    what it does outside kernels, None for functions that only mean something inside one.
+    """
+
+    name: str
+    signature: inspect.Signature
+    doc: str
+    method: bool = False
+    host: Callable[..., Any] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.doc)
+        object.__setattr__(self, "__name__", self.name)
+        object.__setattr__(self, "__signature__", self.signature)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run under the interpreter or on the host; a `UserError` elsewhere."""
+        handler = _handler.get()
+        if handler is not None:
+            return handler(self, args, kwargs)
+        if self.host is not None:
+            return self.host(*args, **kwargs)
+        raise UserError(
+            f"{self.name}() was called outside a kernel",
+            hint="use it in a function decorated with @dsalang.jit and launch that with kernel[grid](...)",
+        )
+
+
+def builtin(
+    *, method: bool = False, host: Callable[..., Any] | None = None, name: str = ""
+) -> Callable[[Callable[..., Any]], Builtin]:
+    """Turn a documented function signature into a `Builtin`."""
+
+    def wrap(function: Callable[..., Any]) -> Builtin:
+        doc = inspect.getdoc(function) or ""
+        label = name or function.__name__
+        return Builtin(label, inspect.signature(function), doc, method, host)
+
+    return wrap
+
+
+def by_name(namespace: dict[str, Any]) -> dict[str, Builtin]:
+    """The builtins of a module's namespace by their own names (aliases fold into one)."""
+    return {value.name: value for value in namespace.values() if isinstance(value, Builtin)}

@@ -1,0 +1,248 @@
+"""A kernel's source and everything its meaning depends on."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from dsalang._backend.errors import CompileError, Loc
+
+from .builtin import Builtin
+from .constexpr import constexpr
+from .dtypes import dtype, pointer_type
+
+EMPTY = inspect.Parameter.empty
+"""Default of a parameter that has none."""
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter of a kernel. `annotation` is the object, or its text under postponed annotations."""
+
+    name: str
+    constexpr: bool
+    default: Any = EMPTY
+    annotation: Any = EMPTY
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a launch knows about run-time arguments, by argument name.
+
+    `divisible`: the integer or the address in bytes is a multiple of this (1 when absent).
+    `alias`: pointers with equal numbers may overlap (0 when absent, so all may).
+    """
+
+    divisible: Mapping[str, int] = field(default_factory=dict)
+    alias: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSource:
+    """A Python function as the compiler sees it.
+
+    An object that stands for a jitted function carries its KernelSource as attribute `source`; that is
+    how kernels that call each other are recognised (`source_of`).
+    """
+
+    name: str
+    text: str  # the source, first line not indented
+    file: str
+    first_line: int  # line in `file` of the first line of `text`, from 1
+    indent: int  # columns that `text` was moved to the left
+    params: tuple[Param, ...]
+    globals: Mapping[str, Any] = field(repr=False)
+    closure: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> KernelSource:
+        """The source of a Python function defined in a file, a notebook cell, a REPL with history, or `exec`
+        with a `linecache` entry. Raises CompileError when Python cannot find the source.
+        """
+        if not isinstance(function, types.FunctionType) or function.__name__ == "<lambda>":
+            raise CompileError(
+                f"a kernel is a function made with def, not {type(function).__name__} {function!r}"
+            )
+        code = function.__code__
+        file = code.co_filename
+        try:
+            lines, first = inspect.getsourcelines(function)
+        except (OSError, TypeError, SyntaxError, IndexError):
+            raise CompileError(
+                f"the source of {function.__name__}() is not available ({file})",
+                hint="define the kernel in a file or a notebook cell; for exec, enter the text in linecache",
+            ) from None
+        indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
+        cells = dict(zip(code.co_freevars, function.__closure__ or ()))
+        return cls(
+            function.__name__,
+            textwrap.dedent("".join(lines)),
+            file,
+            max(first, 1),
+            indent,
+            _params(function),
+            function.__globals__,
+            _Cells(cells),
+        )
+
+    @cached_property
+    def tree(self) -> ast.FunctionDef:
+        """The function's syntax tree (line and column numbers are those of `text`)."""
+        try:
+            module = ast.parse(self.text)
+        except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
+            loc = Loc(self.file, self.first_line, self.indent + 1)
+            raise CompileError(f"cannot parse the source of {self.name}(): {error}", loc) from None
+        for node in module.body:
+            if isinstance(node, ast.FunctionDef):
+                return node
+        loc = Loc(self.file, self.first_line, self.indent + 1)
+        kind = "async function" if "async def" in self.text else "source"
+        raise CompileError(f"{self.name}() is not a plain function ({kind})", loc)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of `text`."""
+        return self.text.splitlines()
+
+    def loc(self, node: ast.AST, caller: Loc | None = None) -> Loc:
+        """The place of a node in the user's file; columns count characters."""
+        line = getattr(node, "lineno", 1)
+        offset = getattr(node, "col_offset", 0)
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        column = len(text.encode()[:offset].decode(errors="ignore"))
+        return Loc(self.file, self.first_line + line - 1, self.indent + column + 1, caller)
+
+    def lookup(self, name: str) -> Any:
+        """What `name` means outside the function: closure, module, Python builtin. KeyError when nothing."""
+        if name in self.closure:
+            return self.closure[name]
+        if name in self.globals:
+            return self.globals[name]
+        return vars(builtins)[name]
+
+    def visible_names(self) -> set[str]:
+        """All names that `lookup` finds."""
+        return {*self.closure, *self.globals, *vars(builtins)}
+
+    def dependencies(self) -> dict[str, object]:
+        """Every outside value that the kernel's meaning depends on, by `file:function:name`.
+
+        Constants map to themselves, jitted functions (followed transitively) to their source text. What
+        a cache key needs beside the kernel's own text; cheap, nothing is compiled.
+        """
+        found: dict[str, object] = {}
+        seen: set[int] = set()
+        pending = [self]
+        while pending:
+            source = pending.pop()
+            if id(source) in seen:
+                continue
+            seen.add(id(source))
+            for path, value in source._references():
+                callee = source_of(value)
+                if callee is not None:
+                    pending.append(callee)
+                    found[f"{source.file}:{source.name}:{path}"] = callee.text
+                elif _is_constant(value):
+                    found[f"{source.file}:{source.name}:{path}"] = value
+        return found
+
+    def _references(self) -> Iterator[tuple[str, Any]]:
+        for node in ast.walk(self.tree):
+            path: list[str] = []
+            while isinstance(node, ast.Attribute):
+                path.insert(0, node.attr)
+                node = node.value
+            if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Store):
+                continue
+            try:
+                value = self.lookup(node.id)
+                for attribute in path:
+                    value = getattr(value, attribute)
+            except (KeyError, AttributeError, NameError):
+                continue
+            yield ".".join([node.id, *path]), value
+        for param in self.params:
+            if param.default is not EMPTY:
+                yield f"{param.name}=", param.default
+
+
+class _Cells(Mapping[str, Any]):
+    """Closure variables, read when asked: a cell may be filled or changed after the function is made."""
+
+    def __init__(self, cells: dict[str, types.CellType]) -> None:
+        self._cells = cells
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._cells[name].cell_contents
+        except ValueError:  # an empty cell
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[str(name)]
+        except KeyError:
+            return False
+        return True
+
+
+def source_of(value: Any) -> KernelSource | None:
+    """The KernelSource of a jitted function, None for anything else."""
+    if isinstance(value, type | types.ModuleType | Builtin | constexpr | dtype | pointer_type):
+        return None
+    try:
+        found = getattr(value, "source", None)
+    except Exception:  # a stranger's __getattr__ may raise anything
+        return None
+    return found if isinstance(found, KernelSource) else None
+
+
+def _is_constant(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_constant(v) for v in value)
+    return value is None or isinstance(
+        value, bool | int | float | str | constexpr | dtype | pointer_type
+    )
+
+
+def _params(function: types.FunctionType) -> tuple[Param, ...]:
+    params = []
+    for name, param in inspect.signature(function).parameters.items():
+        if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD):
+            code = function.__code__
+            raise CompileError(
+                f"{function.__name__}() takes *{name}: a kernel has a fixed list of parameters",
+                Loc(code.co_filename, code.co_firstlineno, 1),
+                "write the parameters out, or pass a tuple",
+            )
+        default = param.default
+        if isinstance(default, constexpr):
+            default = default.value
+        params.append(Param(name, is_constexpr(param.annotation), default, param.annotation))
+    return tuple(params)
+
+
+def is_constexpr(annotation: Any) -> bool:
+    """True for `constexpr` as an annotation, also as text (`from __future__ import annotations`).
+
+    >>> is_constexpr("tl.constexpr"), is_constexpr(constexpr), is_constexpr("int")
+    (True, True, False)
+    """
+    if isinstance(annotation, str):
+        return annotation.strip("'\"").split("[")[0].split(".")[-1] == "constexpr"
+    return annotation is constexpr
