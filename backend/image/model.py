@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..errors import Loc
 from ..isa.table import Instruction
@@ -76,6 +76,7 @@ class Image:
         code: RV64 machine code, issue calls already linked to custom-0; `entry` is the offset of dsa_kernel;
             code is position dependent and meant to be at `code_address` (constants behind the code included).
         glue: the LLVM IR of the same glue without a target triple, for the host.
+        file: the ELF object that `code` stands in; made when the image is linked or loaded.
     """
 
     name: str
@@ -93,3 +94,4 @@ class Image:
     code_address: int
     entry: int
     glue: str
+    file: bytes = field(default=b"", repr=False, compare=False)

@@ -1,0 +1,68 @@
+"""LLVM's RISC-V backend: glue in, relocatable object or assembly out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from ..errors import InternalError
+
+TRIPLE = "riscv64-unknown-elf"
+# no compressed instructions and no linker relaxation: calls stay 8 bytes and are patched in place
+FEATURES = "+m,-c,-relax"
+
+
+@lru_cache(maxsize=1)
+def _machine() -> Any:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(TRIPLE)
+    return target.create_target_machine(features=FEATURES, reloc="static", codemodel="small", opt=2)
+
+
+def _optimized(glue: str, sections: Mapping[str, bytes]) -> Any:
+    machine = _machine()
+    head = f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"\n'
+    try:
+        module = llvm.parse_assembly(head + glue + _globals(sections))
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"lower: LLVM refuses the glue: {error}\n{glue}") from None
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    # glue is not hot; copies of loop bodies would only make it bigger
+    options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _globals(sections: Mapping[str, bytes]) -> str:
+    lines = [
+        f'@"{name[1:]}" = internal constant [{len(data)} x i8] c"{_escaped(data)}", section "{name}", align 8'
+        for name, data in sections.items()
+    ]
+    if sections:
+        names = ", ".join(f'ptr @"{name[1:]}"' for name in sections)
+        lines.append(
+            f"@llvm.compiler.used = appending global [{len(sections)} x ptr] [{names}], "
+            'section "llvm.metadata"'
+        )
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def _escaped(data: bytes) -> str:
+    text = data.hex()
+    return "".join("\\" + text[at : at + 2] for at in range(0, len(text), 2))
+
+
+def compile_object(glue: str, sections: Mapping[str, bytes]) -> bytes:
+    """An ELF64 relocatable object with the glue's RV64 code and `sections` (name to contents)."""
+    return bytes(_machine().emit_object(_optimized(glue, sections)))
+
+
+def assembly(glue: str) -> str:
+    """The glue as RV64 assembly text, calls into the machine still symbolic."""
+    return str(_machine().emit_assembly(_optimized(glue, {})))

@@ -1,0 +1,99 @@
+"""Lower the final dsa IR of a kernel to a device image."""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, SSAValue
+
+from .. import formats
+from ..dialects.dsa import RingOp
+from ..dialects.locations import from_ir
+from ..dialects.tile import ints
+from ..errors import InternalError
+from ..image.elf import CODE_ADDRESS, link_image
+from ..image.model import Argument, Image, RingInfo
+from ..image.tables import Tables
+from ..llvm.glue import build_glue
+from ..llvm.riscv import assembly
+from ..target import Target
+
+
+def lower(module: ModuleOp, target: Target) -> Image:
+    """The image of a module with one kernel, whose rings have addresses and whose semaphores are placed."""
+    kernels = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
+    if len(kernels) != 1:
+        raise InternalError(f"lower: a module with {len(kernels)} functions")
+    kernel = kernels[0]
+    rings = [op for op in kernel.body.blocks[0].ops if isinstance(op, RingOp)]
+    infos = tuple(_ring_info(op, target) for op in rings)
+    tables = Tables()
+    strides: dict[SSAValue, int] = {
+        op.result: info.stride_bytes for op, info in zip(rings, infos, strict=True)
+    }
+    glue = build_glue(kernel, strides, tables)
+    ends = [r.address + r.stride_bytes * (r.slots - 1) + r.slot_bytes for r in infos]
+    return link_image(
+        Image(
+            name=kernel.sym_name.data,
+            target=target.name,
+            target_digest=target.digest,
+            arguments=_arguments(kernel),
+            templates=tuple(tables.templates),
+            programs=tuple(tables.programs),
+            credits=_credits(kernel),
+            rings=infos,
+            prints=tables.prints,
+            asserts=tables.asserts,
+            sram_bytes=max(ends, default=0),
+            code=b"",
+            code_address=CODE_ADDRESS,
+            entry=0,
+            glue=glue,
+        )
+    )
+
+
+def riscv_assembly(image: Image) -> str:
+    """The glue of an image as RV64 assembly text, calls into the machine symbolic."""
+    return assembly(image.glue)
+
+
+def _ring_info(op: RingOp, target: Target) -> RingInfo:
+    size, align = op.bytes.value.data, target.sram_align_bytes
+    return RingInfo(
+        label=op.label.data,
+        address=op.address.value.data,
+        slots=op.slots.value.data,
+        stride_bytes=size + -size % align,
+        slot_bytes=size,
+        shape=ints(op.shape),
+        fmt=op.fmt.data,
+        loc=from_ir(op.location),
+    )
+
+
+def _attribute(kernel: func.FuncOp, name: str) -> Attribute | None:
+    return kernel.attributes.get(name)
+
+
+def _strings(kernel: func.FuncOp, name: str) -> list[str]:
+    attribute = _attribute(kernel, name)
+    if not isinstance(attribute, ArrayAttr):
+        raise InternalError(f"lower: kernel {kernel.sym_name.data} has no attribute {name}")
+    return [entry.data for entry in attribute if isinstance(entry, StringAttr)]
+
+
+def _arguments(kernel: func.FuncOp) -> tuple[Argument, ...]:
+    names, fmts = _strings(kernel, "dsa.args"), _strings(kernel, "dsa.formats")
+    if not len(names) == len(fmts) == len(kernel.body.blocks[0].args):
+        raise InternalError("lower: argument names, formats and arguments differ in number")
+    return tuple(
+        Argument(name, formats.by_name(fmt.lstrip("*")).name, fmt.startswith("*"))
+        for name, fmt in zip(names, fmts, strict=True)
+    )
+
+
+def _credits(kernel: func.FuncOp) -> tuple[int, ...]:
+    attribute = _attribute(kernel, "dsa.credits")
+    return () if attribute is None else ints(attribute)
