@@ -120,7 +120,9 @@ def print_instruction(instruction: Instruction, open_fields: Sequence[str] = ())
     for field in BY_NAME[full.op].fields:
         value = full.fields[field.name]
         if isinstance(value, int):
-            if field.name in operand or value != default(field):
+            # addresses and semaphores always: 0 is a number like any other for them
+            shown = value != default(field) or (field.role is not None and not field.optional)
+            if field.name in operand or shown:
                 parts.append(f"{field.name}={operand.get(field.name) or _value(field, value)}")
             continue
         entries = [
