@@ -1,0 +1,271 @@
+"""The check pass: an independent proof that an emitted kernel has no race and no deadlock.
+
+Abstract interpretation over the structured program in issue order. For every engine the state holds a
+vector (see `check_program`) of what may still be incomplete as seen by the next instruction of its queue,
+and for every semaphore the queue of tokens that are out, each with the vector its set stands for. A set
+appends its engine's vector, with the engine's own work complete; a wait takes the oldest token and keeps
+only what is incomplete by both accounts. Instructions issued later are incomplete for every token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from ..dialects import dsa
+from ..dialects.locations import from_ir
+from ..errors import InternalError, Loc
+from ..isa.table import Engine
+from ..target import Target
+from .check_program import Branch, Issue, Loop, Program, Rotate, Signal, Step, Touch, build
+
+ENGINES = tuple(Engine)
+CREDIT = -1
+"""Origin of a token that no set has made."""
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """What can go wrong: kind is race, deadlock, overflow or unbalanced; locs are the lines at fault."""
+
+    kind: str
+    message: str
+    locs: tuple[Loc | None, ...]
+
+
+@dataclass(frozen=True)
+class Token:
+    """A semaphore's count of one: what may be incomplete when it is there, and the set it comes from."""
+
+    vector: int
+    origin: int
+
+
+@dataclass
+class State:
+    """Vectors by engine and tokens by semaphore, the oldest first."""
+
+    engines: list[int]
+    tokens: dict[int, list[Token]]
+
+    def copy(self) -> State:
+        """A state that can change without changing this one."""
+        return State(list(self.engines), {sem: list(queue) for sem, queue in self.tokens.items()})
+
+
+class _Stop(Exception):
+    """The program cannot be interpreted further."""
+
+
+class Interpreter:
+    """Runs a program, with the signals in `skip` left out; collects hazards and which set fed which wait."""
+
+    def __init__(self, program: Program, target: Target, skip: Collection[Signal] = ()) -> None:
+        self.program = program
+        self.target = target
+        self.skip = {id(signal) for signal in skip}
+        self.hazards: dict[tuple[object, ...], Hazard] = {}
+        self.matches: set[tuple[int, int]] = set()
+        self.setters: dict[int, set[Engine]] = {}
+        self.waiters: dict[int, set[Engine]] = {}
+        for signal in program.signals:
+            if id(signal) not in self.skip:
+                group = self.setters if signal.is_set else self.waiters
+                group.setdefault(signal.sem, set()).add(signal.engine)
+
+    def run(self) -> list[Hazard]:
+        """All hazards found."""
+        credits = self.program.credits
+        tokens: dict[int, list[Token]] = {sem: [] for sem in self.program.sem_at}
+        for sem, count in enumerate(credits):
+            if count > self.target.semaphore_max:
+                self.report("overflow", f"semaphore {sem} starts with {count} credits", ())
+            tokens[sem] = [Token(0, CREDIT)] * count
+        for signal in self.program.signals:
+            if not 0 <= signal.sem < self.target.semaphores:
+                self.report("overflow", f"the target has no semaphore {signal.sem}", (signal.op,))
+        try:
+            self.steps(self.program.steps, State([0] * len(ENGINES), tokens))
+        except _Stop:
+            pass
+        return list(self.hazards.values())
+
+    def report(self, kind: str, message: str, ops: tuple[Operation, ...]) -> None:
+        """Note a hazard once."""
+        locs = tuple(from_ir(op.location) for op in ops)
+        places = ", ".join(str(loc) for loc in locs if loc is not None)
+        text = f"{kind}: {message}" + (f" ({places})" if places else "")
+        self.hazards.setdefault(
+            (kind, *map(id, ops), *message.split()[:1]), Hazard(kind, text, locs)
+        )
+
+    def steps(self, steps: list[Step], state: State) -> State:
+        """The state after some steps; `state` is changed."""
+        for step in steps:
+            if isinstance(step, Issue):
+                self.issue(step, state)
+            elif isinstance(step, Rotate):
+                if step.width:
+                    _rotate(step, state)
+            elif isinstance(step, Signal):
+                if id(step) not in self.skip:
+                    (self.set if step.is_set else self.wait)(step, state)
+            elif isinstance(step, Branch):
+                arms = [self.steps(arm, state.copy()) for arm in step.arms]
+                state = self.join(arms[0], arms[1], step.op)
+            else:
+                state = self.loop(step, state)
+        return state
+
+    def loop(self, step: Loop, head: State) -> State:
+        """Go round until nothing new comes in at the head."""
+        while True:
+            state = head.copy()
+            if step.grid:
+                _change(state, lambda vector: vector & ~self.program.hbm)
+            leave = self.steps(step.before, state)
+            back = self.steps(step.body, leave.copy())
+            joined = self.join(head, back, step.op)
+            if joined == head:
+                return leave if step.before else head
+            head = joined
+
+    def join(self, a: State, b: State, op: Operation) -> State:
+        """What may be incomplete on either way; both ways must leave equally many tokens."""
+        tokens = {}
+        for sem, queue in a.tokens.items():
+            other = b.tokens[sem]
+            if len(queue) != len(other):
+                self.report(
+                    "unbalanced",
+                    f"semaphore {sem} has {len(queue)} or {len(other)} tokens after {op.name}, "
+                    "depending on the way taken",
+                    (op,),
+                )
+                raise _Stop
+            tokens[sem] = [
+                Token(s.vector | t.vector, max(s.origin, t.origin)) for s, t in zip(queue, other)
+            ]
+        return State([x | y for x, y in zip(a.engines, b.engines)], tokens)
+
+    def issue(self, step: Issue, state: State) -> None:
+        """An instruction enters its queue, or the control core reads."""
+        foes = state.engines[step.engine] & step.foes
+        while foes:
+            low = foes & -foes
+            self.race(self.program.names[low.bit_length() - 1], step)
+            foes ^= low
+        if not step.born:
+            return
+        born = step.born
+        mine = state.engines[step.engine]
+        _change(state, lambda vector: vector | born)
+        if step.engine not in (Engine.LD, Engine.ST):
+            state.engines[step.engine] = mine
+
+    def race(self, first: Touch, later: Issue) -> None:
+        """Report that `later` can run while `first` is incomplete."""
+        ring = first.ring
+        what = f"HBM of argument {first.arg}" if ring is None else f"ring {ring.label.data!r}"
+        self.report(
+            "race",
+            f"{_name(later)} can start before {_name(first.issue)} is done with {what}",
+            (later.op, first.issue.op),
+        )
+
+    def set(self, step: Signal, state: State) -> None:
+        """Append a token; the count must stay within the target's bound whatever the waits' progress."""
+        vector = state.engines[step.engine]
+        queue = state.tokens[step.sem]
+        most = self.target.semaphore_max
+        queue.append(Token(vector & ~self.program.own[step.engine], id(step)))
+        if self.is_shared(step.sem):
+            count = len(queue)
+            most = 1
+        else:
+            waits = vector >> self.program.sem_at[step.sem] & ((1 << most + 1) - 1)
+            count = len(queue) + waits.bit_length()  # The low bits are set, as many as waits.
+        if count > most:
+            self.report(
+                "overflow", f"semaphore {step.sem} can count to {count}, above {most}", (step.op,)
+            )
+            if len(queue) > most:
+                raise _Stop
+
+    def wait(self, step: Signal, state: State) -> None:
+        """Take the oldest token."""
+        queue = state.tokens[step.sem]
+        if not queue:
+            self.report(
+                "deadlock",
+                f"{step.engine.name} waits for semaphore {step.sem}, which nothing issued before sets",
+                (step.op,),
+            )
+            raise _Stop
+        token = queue.pop(0)
+        self.matches.add((token.origin, id(step)))
+        if self.is_shared(step.sem) and (queue or self.waiters[step.sem] != {Engine.CORE}):
+            self.report(
+                "race",
+                f"{step.engine.name} may take another engine's token of semaphore {step.sem}",
+                (step.op,),
+            )
+        if step.engine is Engine.CORE:
+            core = state.engines[Engine.CORE] & token.vector
+            state.engines = [vector & core for vector in state.engines]
+            return
+        first, most = self.program.sem_at[step.sem], self.target.semaphore_max + 1
+        mask = ((1 << most) - 1) << first
+        mine = state.engines[step.engine]
+
+        def one_more(vector: int) -> int:
+            return vector & ~mask | (vector & mask) << 1 & mask | 1 << first
+
+        _change(state, one_more)
+        state.engines[step.engine] = mine & token.vector & ~mask
+
+    def is_shared(self, sem: int) -> bool:
+        """Whether several engines set or wait on a semaphore: then nobody's token is first."""
+        return len(self.setters.get(sem, ())) > 1 or len(self.waiters.get(sem, ())) > 1
+
+
+def _rotate(step: Rotate, state: State) -> None:
+    mask, width, top, wrap = step.mask, step.width, step.top, step.wrap
+
+    def moved(vector: int) -> int:
+        ours = vector & mask
+        if not ours:
+            return vector
+        return vector ^ ours | (ours & ~top) << width | (ours & top) >> wrap
+
+    _change(state, moved)
+
+
+def _change(state: State, change: Callable[[int], int]) -> None:
+    """Apply a change to every vector of a state."""
+    state.engines = [change(vector) for vector in state.engines]
+    for queue in state.tokens.values():
+        queue[:] = [Token(change(token.vector), token.origin) for token in queue]
+
+
+def _name(step: Issue) -> str:
+    name = step.op.op.data if isinstance(step.op, dsa.IssueOp) else step.op.name
+    return f"{step.engine.name} {name}"
+
+
+def find_hazards(module: ModuleOp, target: Target) -> list[Hazard]:
+    """Every race, deadlock, overflow and imbalance of a kernel with its semaphores in place."""
+    return Interpreter(build(module, target), target).run()
+
+
+def check(module: ModuleOp, target: Target) -> None:
+    """Raise InternalError when the kernel can race, deadlock or overflow a semaphore."""
+    hazards = find_hazards(module, target)
+    if hazards:
+        raise InternalError(
+            "the compiler made a program that is not safe to run:\n"
+            + "\n".join(f"  {hazard.message}" for hazard in hazards)
+        )

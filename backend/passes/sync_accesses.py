@@ -1,0 +1,199 @@
+"""What `sync` knows of a kernel: its bodies (blocks with their place in the structure) and its accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from ..dialects import dsa
+from ..dialects.tile import ints
+from ..errors import InternalError
+from ..isa.table import BY_NAME, Engine
+from ..target import Target
+
+
+@dataclass(eq=False)
+class Body:
+    """A block, and where it stands: child `at` of `parent` (None for the function's own block)."""
+
+    block: Block
+    parent: Body | None
+    at: int
+    loop: bool
+    depth: int
+    children: list[Operation]
+    repeats: bool
+    """Executes more than once in a kernel: it is, or is nested in, the body of a loop."""
+
+    def enclosing(self) -> Iterator[Body]:
+        """This body, then every body around it, outwards."""
+        body: Body | None = self
+        while body is not None:
+            yield body
+            body = body.parent
+
+
+@dataclass(eq=False)
+class Ring:
+    """A ring of SRAM slots; `home` is the body of its acquire."""
+
+    slots: int
+    start: int
+    end: int
+    home: Body
+
+
+@dataclass(eq=False)
+class Access:
+    """An op touches a ring, or (ring None) the HBM behind kernel argument `hbm_arg`."""
+
+    op: Operation
+    engine: Engine
+    body: Body
+    index: int
+    ring: Ring | None
+    hbm_arg: int
+    reads: bool
+    writes: bool
+
+    def child_of(self, body: Body) -> int:
+        """The number of the child of `body` that is or holds the op."""
+        here, index = self.body, self.index
+        while here is not body:
+            index = here.at
+            if here.parent is None:
+                raise InternalError("an access is not inside the body it is asked for")
+            here = here.parent
+        return index
+
+
+@dataclass
+class Kernel:
+    """Bodies in program order (outer before inner), rings and accesses of the one function."""
+
+    function: func.FuncOp
+    bodies: list[Body] = field(default_factory=list)
+    rings: list[Ring] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list)
+    grid: Body | None = None
+    alias: tuple[int, ...] | None = None
+
+    def may_alias(self, a: int, b: int) -> bool:
+        """Whether HBM accesses through arguments `a` and `b` may touch the same bytes."""
+        if a == b or a < 0 or b < 0 or self.alias is None:
+            return True
+        if max(a, b) >= len(self.alias):
+            return True
+        return self.alias[a] == self.alias[b]
+
+
+def collect(module: ModuleOp, target: Target) -> Kernel:
+    """The bodies, rings and accesses of a module with one kernel."""
+    functions = [op for op in module.ops if isinstance(op, func.FuncOp)]
+    if len(functions) != 1:
+        raise InternalError(f"sync expects one kernel, the module has {len(functions)}")
+    kernel = Kernel(functions[0])
+    alias = functions[0].attributes.get("dsa.alias")
+    if isinstance(alias, DenseArrayBase):
+        kernel.alias = ints(alias)
+    _add_body(kernel, functions[0].body.block, None, 0, loop=False)
+    _find_grid(kernel)
+    rings = _find_rings(kernel, target)
+    for body in kernel.bodies:
+        for index, op in enumerate(body.children):
+            kernel.accesses.extend(_accesses_of(op, body, index, rings))
+    return kernel
+
+
+def _add_body(kernel: Kernel, block: Block, parent: Body | None, at: int, loop: bool) -> None:
+    body = Body(
+        block,
+        parent,
+        at,
+        loop,
+        depth=0 if parent is None else parent.depth + 1,
+        children=list(block.ops),
+        repeats=loop or (parent is not None and parent.repeats),
+    )
+    kernel.bodies.append(body)
+    for index, op in enumerate(body.children):
+        if not op.regions:
+            continue
+        if not isinstance(op, (scf.ForOp, scf.WhileOp, scf.IfOp)):
+            raise InternalError(f"sync does not know the control flow of {op.name}")
+        for region in op.regions:
+            if region.blocks:
+                _add_body(kernel, region.block, body, index, not isinstance(op, scf.IfOp))
+
+
+def _find_grid(kernel: Kernel) -> None:
+    top = kernel.bodies[0]
+    loops = [b for b in kernel.bodies if b.parent is top]
+    if len(loops) == 1 and isinstance(loops[0].block.parent_op(), scf.ForOp):
+        kernel.grid = loops[0]
+
+
+def _find_rings(kernel: Kernel, target: Target) -> dict[SSAValue, Ring]:
+    """Rings by the slot that their acquire gives."""
+    rings: dict[SSAValue, Ring] = {}
+    for body in kernel.bodies:
+        for op in body.children:
+            if not isinstance(op, dsa.AcquireOp):
+                continue
+            declared = op.ring.owner
+            if not isinstance(declared, dsa.RingOp):
+                raise InternalError("an acquire does not name a dsa.ring")
+            start, slots = declared.address.value.data, declared.slots.value.data
+            if start < 0 or slots < 1:
+                raise InternalError(f"ring {declared.label.data} is not allocated")
+            align = target.sram_align_bytes
+            stride = -(-declared.bytes.value.data // align) * align
+            rings[op.result] = Ring(slots, start, start + slots * stride, body)
+    kernel.rings = list(rings.values())
+    return rings
+
+
+def _accesses_of(
+    op: Operation, body: Body, index: int, rings: dict[SSAValue, Ring]
+) -> Iterator[Access]:
+    if isinstance(op, dsa.IssueOp):
+        yield from _issue_accesses(op, body, index, rings)
+    elif isinstance(op, (dsa.ReadOp, dsa.PrintOp)):
+        slots = [v for v in op.operands if isinstance(v.type, dsa.SlotType)]
+        for ring in {id(r): r for r in (_ring(v, rings) for v in slots)}.values():
+            yield Access(op, Engine.CORE, body, index, ring, -1, True, False)
+    elif any(isinstance(v.type, dsa.SlotType) for v in op.operands):
+        raise InternalError(f"sync does not know what {op.name} does with a slot")
+
+
+def _ring(value: SSAValue, rings: dict[SSAValue, Ring]) -> Ring:
+    if value not in rings:
+        raise InternalError("a slot does not come from an acquire")
+    return rings[value]
+
+
+def _issue_accesses(
+    op: dsa.IssueOp, body: Body, index: int, rings: dict[SSAValue, Ring]
+) -> Iterator[Access]:
+    row = BY_NAME[op.op.data]
+    found: dict[int, tuple[Ring, bool, bool]] = {}
+    for name, value in op.bound().items():
+        if not isinstance(value.type, dsa.SlotType):
+            continue
+        role = row.by_name[name.partition(".")[0]].role or ""
+        if not role.startswith("sram_"):
+            raise InternalError(f"a slot is bound to {row.name}.{name}, which is no SRAM address")
+        ring = _ring(value, rings)
+        _, reads, writes = found.get(id(ring), (ring, False, False))
+        found[id(ring)] = (ring, reads or "r" in role[5:], writes or "w" in role[5:])
+    for ring, reads, writes in found.values():
+        yield Access(op, op.engine, body, index, ring, -1, reads, writes)
+    for hbm in row.fields:
+        if hbm.role is not None and hbm.role.startswith("hbm_"):
+            arg = op.hbm_arg.value.data if isinstance(op.hbm_arg, IntegerAttr) else -1
+            kind = hbm.role[4:]
+            yield Access(op, op.engine, body, index, None, arg, "r" in kind, "w" in kind)

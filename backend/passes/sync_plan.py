@@ -1,0 +1,79 @@
+"""Choosing the semaphore pairs that satisfy all dependences, and none that the others imply."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from ..isa.table import Engine
+from .sync_dependences import Dependence
+from .sync_graph import Edge, Graph, flows, heeds_before, implied, knows_after
+
+
+def plan(dependences: list[Dependence]) -> Graph:
+    """Edges for all dependences.
+
+    Inner bodies come first, since what they do in every execution is known outside; within a body short
+    spans come first, since in-order queues make them imply the longer ones.
+    """
+    graph = Graph()
+    for dependence in sorted(dependences, key=_priority):
+        if not satisfied(graph, dependence):
+            graph.add(edge_for(dependence))
+    prune(graph, dependences)
+    return graph
+
+
+def _priority(dependence: Dependence) -> tuple[int, int, int]:
+    body, distance = dependence.levels[0]
+    if dependence.drain:
+        return -body.depth, 0, 0
+    span = dependence.target.child_of(body) - dependence.source.child_of(body)
+    return -body.depth, distance, span
+
+
+def satisfied(graph: Graph, dependence: Dependence) -> bool:
+    """Whether the edges make the target see the source complete."""
+    source, target = dependence.source, dependence.target
+    if dependence.drain:
+        into = dependence.levels[0][0]
+        outer = into.parent
+        assert outer is not None, "a drain stands in a region of an scf.while"
+        knowing, _ = knows_after(graph, source, outer)
+        heeding, _ = heeds_before(graph, target, outer)
+        return not knowing.isdisjoint(heeding)
+    for body, distance in dependence.levels:
+        knowing, after = knows_after(graph, source, body)
+        heeding, before = heeds_before(graph, target, body)
+        if flows(graph, body, knowing, after, heeding, before, distance):
+            return True
+    return False
+
+
+def edge_for(dependence: Dependence) -> Edge:
+    """The pair that satisfies a dependence by itself."""
+    source, target = dependence.source, dependence.target
+    body, distance = dependence.levels[0]
+    where = (source.op.location, target.op.location)
+    wait_at = 2 * target.child_of(body)
+    if dependence.drain:
+        return Edge(body, source.engine, Engine.CORE, wait_at, wait_at, 0, *where, drain=True)
+    set_at = 2 * source.child_of(body) + 1
+    return Edge(body, source.engine, target.engine, set_at, wait_at, distance, *where)
+
+
+def prune(graph: Graph, dependences: list[Dependence]) -> None:
+    """Drop every edge that is not needed, outermost and longest first."""
+    edges = sorted(graph.all(), key=lambda e: (e.body.depth, -e.distance, e.set_at - e.wait_at))
+    for edge in edges:
+        graph.remove(edge)
+        # An implied edge can be replaced by its path in any argument; another one only when nothing needs it.
+        if not implied(graph, edge) and _needed(graph, edge, dependences):
+            graph.add(edge)
+
+
+def _needed(graph: Graph, edge: Edge, dependences: list[Dependence]) -> bool:
+    """Whether a dependence is not satisfied without an edge (which is not in the graph)."""
+    likely = (
+        d for d in dependences if d.levels[0][0] is edge.body and d.source.engine is edge.source
+    )
+    return not all(satisfied(graph, d) for d in chain(likely, dependences))

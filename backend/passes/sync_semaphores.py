@@ -1,0 +1,155 @@
+"""Numbering the semaphores of a plan within the target's count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..isa.table import Engine
+from ..target import Target
+from .sync_accesses import Body
+from .sync_dependences import Dependence
+from .sync_graph import Edge, Graph, backlog
+from .sync_plan import prune
+
+
+def assign(graph: Graph, dependences: list[Dependence], target: Target) -> list[list[Edge]]:
+    """Semaphore s serves the edges of entry s. The plan is strengthened until the target has enough.
+
+    Distinct semaphores are best. Then edges of equal engines share one; then such edges in one body become
+    one edge; then edges become drains, which all share one semaphore.
+    """
+    while True:
+        bound = _bound(graph, target.semaphore_max)
+        edges = _in_program_order(graph)
+        pairs = [[edge] for edge in edges if not edge.drain]
+        drains = [edge for edge in edges if edge.drain]
+        room = target.semaphores - bool(drains)
+        if len(pairs) > room:
+            pairs = _share(edges, bound, target.semaphore_max)
+        if len(pairs) <= room:
+            return pairs + [drains] * bool(drains)
+        if not _merge(graph, edges):
+            _drain(graph, edges)
+        prune(graph, dependences)
+
+
+def _bound(graph: Graph, most: int) -> dict[int, int]:
+    """The greatest count of each edge's semaphore; sources without a bound are put on a leash."""
+    bounds = {}
+    for edge in graph.all():
+        if edge.drain:
+            continue
+        count = backlog(graph, edge)
+        if count is None or count > most:
+            count = most
+            if edge.distance >= most:
+                _make_drain(graph, edge)
+                continue
+            leash = _leash(edge, most)
+            graph.add(leash)
+            bounds[id(leash)] = most
+        bounds[id(edge)] = count
+    return bounds
+
+
+def _leash(edge: Edge, most: int) -> Edge:
+    return replace(
+        edge,
+        source=edge.target,
+        target=edge.source,
+        set_at=edge.wait_at + 1,
+        wait_at=edge.set_at - 1,
+        distance=most - edge.distance,
+        set_location=edge.wait_location,
+        wait_location=edge.set_location,
+        leash=True,
+    )
+
+
+def _in_program_order(graph: Graph) -> list[Edge]:
+    def key(edge: Edge) -> tuple[tuple[int, ...], int, int, int]:
+        path = tuple(body.at for body in edge.body.enclosing())[::-1]
+        return path, edge.set_at, edge.wait_at, edge.distance
+
+    return sorted(graph.all(), key=key)
+
+
+def _share(edges: list[Edge], bound: dict[int, int], most: int) -> list[list[Edge]]:
+    """Group edges that can use one semaphore: its sets and waits then pair up first in, first out."""
+    groups: list[list[Edge]] = []
+    for edge in edges:
+        if edge.drain:
+            continue
+        for group in groups:
+            total = sum(bound[id(member)] for member in group) + bound[id(edge)]
+            if total <= most and all(_in_step(edge, member) for member in group):
+                group.append(edge)
+                break
+        else:
+            groups.append([edge])
+    return groups
+
+
+def _in_step(a: Edge, b: Edge) -> bool:
+    """Whether the sets of two edges happen in the same order as their waits.
+
+    Edges with credits do not share: a credit would have to be told from a token.
+    """
+    if (a.source, a.target) != (b.source, b.target) or a.distance or b.distance:
+        return False
+    if a.body is b.body:
+        return (a.set_at < b.set_at) == (a.wait_at < b.wait_at) and a.set_at != b.set_at
+    for outer, inner in ((a, b), (b, a)):
+        child = _child_holding(outer.body, inner.body)
+        if child is not None:
+            return not outer.set_at < 2 * child < outer.wait_at
+    return True
+
+
+def _child_holding(outer: Body, inner: Body) -> int | None:
+    """The child of `outer` that holds the body `inner`, None when none does."""
+    for body in inner.enclosing():
+        if body.parent is outer:
+            return body.at
+    return None
+
+
+def _merge(graph: Graph, edges: list[Edge]) -> bool:
+    """Make one edge of two with the later set and the earlier wait; False when no two allow it."""
+    for position, a in enumerate(edges):
+        for b in edges[position + 1 :]:
+            if a.body is not b.body or a.drain or b.drain or a.leash or b.leash:
+                continue
+            if (a.source, a.target, a.distance) != (b.source, b.target, b.distance):
+                continue
+            set_at, wait_at = max(a.set_at, b.set_at), min(a.wait_at, b.wait_at)
+            if a.distance == 0 and set_at > wait_at:
+                continue
+            late, early = max(a, b, key=lambda e: e.set_at), min(a, b, key=lambda e: e.wait_at)
+            graph.remove(a)
+            graph.remove(b)
+            graph.add(
+                replace(
+                    a,
+                    set_at=set_at,
+                    wait_at=wait_at,
+                    set_location=late.set_location,
+                    wait_location=early.wait_location,
+                )
+            )
+            return True
+    return False
+
+
+def _drain(graph: Graph, edges: list[Edge]) -> None:
+    """Turn the edge that runs least often into a drain."""
+    _make_drain(graph, min((e for e in edges if not e.drain and not e.leash), key=_depth))
+
+
+def _depth(edge: Edge) -> int:
+    return edge.body.depth
+
+
+def _make_drain(graph: Graph, edge: Edge) -> None:
+    graph.remove(edge)
+    graph.add(replace(edge, target=Engine.CORE, set_at=edge.wait_at, distance=0, drain=True))
