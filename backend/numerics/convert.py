@@ -74,6 +74,7 @@ def to_integer_format(values: Array, fmt: Format) -> Array:
     return from_bits(values, fmt)
 
 
+@np.errstate(all="ignore")
 def canonical_nan(array: Array, fmt: Format) -> Array:
     """`array` with every NaN replaced by the canonical quiet NaN of float format `fmt`."""
     nan = array != array
@@ -83,12 +84,14 @@ def canonical_nan(array: Array, fmt: Format) -> Array:
     return from_bits(np.where(nan, pattern, bits(array)), fmt)
 
 
+@np.errstate(all="ignore")
 def widen(array: Array) -> F32:
     """A float array of any format as fp32: exact, subnormals and signed zeros kept, NaN canonical."""
     wide = array if array.dtype == np.float32 else array.astype(np.float32)
     return canonical_nan(wide, formats.by_name("fp32"))
 
 
+@np.errstate(all="ignore")
 def narrow(values: F32, fmt: Format) -> Array:
     """fp32 rounded once, to nearest even, to float format `fmt`.
 
@@ -134,6 +137,7 @@ def float_to_float(array: Array, fmt: Format) -> Array:
     return narrow(widen(array), fmt)
 
 
+@np.errstate(all="ignore")
 def float_to_int(array: Array, fmt: Format, signed: bool) -> Array:
     """Float to an integer of `fmt`'s width: towards zero, saturating at its signed or unsigned range, NaN is 0."""
     value = np.trunc(widen(array))

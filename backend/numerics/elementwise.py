@@ -25,6 +25,7 @@ Semantics = Callable[..., Array]
 """(format of the op, format of its last operand, operands...) -> result."""
 
 
+@np.errstate(all="ignore")
 def apply(op_name: str, fmt: Format, src_fmt: Format, *arrays: Array) -> Array:
     """The result of a vector operation on arrays that broadcast against each other.
 
@@ -41,8 +42,7 @@ def apply(op_name: str, fmt: Format, src_fmt: Format, *arrays: Array) -> Array:
     """
     operands = [np.atleast_1d(a) for a in arrays]
     shape = np.broadcast_shapes(*(np.shape(a) for a in arrays))
-    with np.errstate(all="ignore"):
-        result = SEMANTICS[op_name](fmt, src_fmt, *operands)
+    result = SEMANTICS[op_name](fmt, src_fmt, *operands)
     return np.asarray(result).reshape(shape)
 
 
@@ -101,7 +101,8 @@ def fmaxnum(a: F32, b: F32) -> F32:
 
 
 def _rsqrt(a: F32) -> F32:
-    return np.divide(np.float32(1), np.sqrt(a))
+    result: F32 = np.float32(1) / np.sqrt(a)
+    return result
 
 
 def _flip_sign(fmt: Format, _src: Format, a: Array) -> Array:

@@ -14,6 +14,7 @@ _HALF = np.int64(1 << 28)
 _MIN_NORMAL = 2.0**-126
 
 
+@np.errstate(all="ignore")
 def fma32(a: Operand, b: Operand, c: Operand) -> F32:
     """a * b + c rounded once to fp32, to nearest even; subnormals, signed zeros and overflow as in IEEE 754.
 

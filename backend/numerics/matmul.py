@@ -25,6 +25,7 @@ _TILE_ELEMENTS = 1 << 14
 """Elements of D worked on at a time: products and accumulator stay in the host's cache."""
 
 
+@np.errstate(all="ignore")
 def mma(
     a: Array,
     b: Array,
@@ -49,8 +50,7 @@ def mma(
     shape = (a.shape[0], b.shape[1])
     if fmt_a.is_float and fmt_b.is_float and fmt_d.name in ("fp32", "bf16"):
         start = widen(acc) if accumulate and acc is not None else np.zeros(shape, np.float32)
-        with np.errstate(all="ignore"):
-            return narrow(_float_chain(widen(a), widen(b), start), fmt_d), False
+        return narrow(_float_chain(widen(a), widen(b), start), fmt_d), False
     if fmt_a.name in INT_OPERANDS and fmt_b.name in INT_OPERANDS and fmt_d.name == "int32":
         # every partial sum is below 2^16 * K, far within fp64's 53 bits, so any order is exact
         exact = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)

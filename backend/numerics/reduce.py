@@ -39,6 +39,7 @@ _EXTREMES = (*_FLOAT_EXTREMES, K.SMAX, K.SMIN, K.UMAX, K.UMIN)
 _KEY = np.iinfo(np.int64)
 
 
+@np.errstate(all="ignore")
 def reduce(kind: ReduceKind, array: Array, axis: int, fmt: Format) -> Array:
     """`array` of format `fmt`, axis (of length >= 1) reduced away.
 
@@ -47,16 +48,14 @@ def reduce(kind: ReduceKind, array: Array, axis: int, fmt: Format) -> Array:
     to `fmt` at the end. Integers wrap.
     """
     values = np.moveaxis(array, axis, 0)
-    with np.errstate(all="ignore"):
-        if kind in _CHAINS:
-            return narrow(_interleaved(kind, widen(values)), fmt)
-        if kind in _FLOAT_EXTREMES:
-            keys = _float_keys(kind, widen(values))
-            return narrow(_from_keys(np.asarray(_extreme(kind).reduce(keys, axis=0))), fmt)
-        operands = _view(kind, values)
-        return to_integer_format(
-            np.asarray(_INTEGER[kind].reduce(operands, axis=0, dtype=operands.dtype)), fmt
-        )
+    if kind in _CHAINS:
+        return narrow(_interleaved(kind, widen(values)), fmt)
+    if kind in _FLOAT_EXTREMES:
+        keys = _float_keys(kind, widen(values))
+        return narrow(_from_keys(np.asarray(_extreme(kind).reduce(keys, axis=0))), fmt)
+    operands = _view(kind, values)
+    result = _INTEGER[kind].reduce(operands, axis=0, dtype=operands.dtype)
+    return to_integer_format(np.asarray(result), fmt)
 
 
 def arg_reduce(
@@ -78,6 +77,7 @@ def arg_reduce(
     return reduce(kind, array, axis, fmt), position.astype(np.int32)
 
 
+@np.errstate(all="ignore")
 def scan(kind: ReduceKind, array: Array, axis: int, reverse: bool, fmt: Format) -> Array:
     """Inclusive scan along `axis`, one element after the other (`reverse`: from the end).
 
@@ -86,8 +86,7 @@ def scan(kind: ReduceKind, array: Array, axis: int, reverse: bool, fmt: Format) 
     values = np.moveaxis(array, axis, 0)
     if reverse:
         values = values[::-1]
-    with np.errstate(all="ignore"):
-        result = _scan_first_axis(kind, values, fmt)
+    result = _scan_first_axis(kind, values, fmt)
     if reverse:
         result = result[::-1]
     return np.ascontiguousarray(np.moveaxis(result, 0, axis))

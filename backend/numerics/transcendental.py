@@ -230,6 +230,7 @@ def _cos(x: F32) -> F32:
     return np.where(np.abs(x) < _INF, _sine_of(quadrant + 1, r, r_low), _NAN)
 
 
+@np.errstate(all="ignore")
 def _blockwise(function: Callable[[F32], F32], x: F32) -> F32:
     """`function` on blocks of x; NaN never enters it (0 stands in) and comes out as it should."""
     flat = np.ascontiguousarray(x).reshape(-1)
