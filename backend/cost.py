@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 from . import formats
+from .isa.check import normalized
 from .isa.table import BY_NAME, MAX_DMA_DIMS, NONE, Instruction
 from .isa.vector_ops import BY_NAME as VECTOR_OPS
 from .isa.vector_ops import CHEAP
@@ -30,13 +31,7 @@ def complete(op: str, fields: Fields) -> dict[str, FieldValue]:
     >>> complete("set", {})
     {'sem': 0}
     """
-    full: dict[str, FieldValue] = {}
-    for field in BY_NAME[op].fields:
-        default = NONE if field.optional else 0
-        full[field.name] = fields.get(
-            field.name, default if field.count == 1 else (default,) * field.count
-        )
-    return full
+    return normalized(Instruction(op, BY_NAME[op].engines[0], dict(fields))).fields
 
 
 def scalar(fields: Fields, name: str) -> int:

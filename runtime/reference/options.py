@@ -1,0 +1,38 @@
+"""How a launch is to be run on the reference engine."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a run.
+
+    Attributes:
+        timeline: keep every instruction's times for `Run.timeline`.
+        functional: move data and compute; False gives times only, and fails where the kernel's control
+            flow reads a value back.
+        check_races: stop at accesses that no semaphore orders.
+        check_init: stop at reads of SRAM that nothing has written.
+        max_cycles: stop a kernel that runs for longer.
+        adversarial_seed: add random delays everywhere. A correct program gives the same data; its times
+            mean nothing.
+        write: called with each line that the kernel prints.
+    """
+
+    timeline: bool = True
+    functional: bool = True
+    check_races: bool = True
+    check_init: bool = True
+    max_cycles: int | None = None
+    adversarial_seed: int | None = None
+    write: Callable[[str], None] = print
+
+    def random(self, core: int) -> random.Random | None:
+        """The source of a core's delays, None for a run by the rules."""
+        if self.adversarial_seed is None:
+            return None
+        return random.Random(self.adversarial_seed * 65_537 + core)

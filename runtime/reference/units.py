@@ -1,0 +1,174 @@
+"""What every instruction does: one function per opcode, called with the complete fields.
+
+A function reads and writes memory through `CoreState`, which checks each access. It returns how many
+elements were not masked off where the cost depends on that, else None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dsalang._backend import formats
+from dsalang._backend.cost import Fields, array, scalar
+from dsalang._backend.formats import Format
+from dsalang._backend.isa.table import MAX_VECTOR_DIMS, NONE, ReduceKind
+from dsalang._backend.isa.vprog import CONST, IN, INDEX, OUT, SCALAR, MicroOp, VectorProgram
+from dsalang._backend.numerics import elementwise, matmul, reduce
+
+from .state import UNSIGNED, Array, CoreState
+from .units_dma import atomic, gather, load, scatter, store
+
+Semantic = Callable[[CoreState, Fields, VectorProgram | None], int | None]
+
+
+def _matrix(
+    state: CoreState, fields: Fields, name: str, rows: str, columns: str, transposed: bool
+) -> Array:
+    """Operand `name` of an mma as [batch, rows, columns]."""
+    fmt = formats.BY_CODE[scalar(fields, f"fmt_{name}")]
+    shape = [scalar(fields, "batch"), scalar(fields, rows), scalar(fields, columns)]
+    strides = [scalar(fields, f"batch_{name}"), scalar(fields, f"ld{name}"), fmt.bytes]
+    if transposed:
+        strides[1:] = reversed(strides[1:])
+    return state.sram_read(scalar(fields, name), shape, strides, fmt.storage)
+
+
+def mma(state: CoreState, fields: Fields, program: VectorProgram | None) -> None:
+    """mma: one product per batch entry; integer results that leave int32 are an error."""
+    fmt_a, fmt_b, fmt_d = (formats.BY_CODE[scalar(fields, f"fmt_{x}")] for x in "abd")
+    a = _matrix(state, fields, "a", "m", "k", bool(scalar(fields, "trans_a")))
+    b = _matrix(state, fields, "b", "k", "n", bool(scalar(fields, "trans_b")))
+    accumulate = bool(scalar(fields, "accumulate"))
+    start = _matrix(state, fields, "d", "m", "n", False) if accumulate else None
+    results = []
+    for i in range(scalar(fields, "batch")):
+        acc = None if start is None else start[i]
+        result, overflow = matmul.mma(a[i], b[i], acc, fmt_a, fmt_b, fmt_d, accumulate)
+        if overflow:
+            raise state.error(
+                f"the {fmt_d} accumulator of mma overflowed",
+                hint="split the sum into shorter ones, or use a float format",
+            )
+        results.append(result)
+    shape = (scalar(fields, "batch"), scalar(fields, "m"), scalar(fields, "n"))
+    strides = (scalar(fields, "batch_d"), scalar(fields, "ldd"), fmt_d.bytes)
+    tile = state.sram_write(scalar(fields, "d"), shape, strides, fmt_d.storage)
+    for i, result in enumerate(results):
+        tile[i] = result
+
+
+def _entry(fields: Fields, name: str, operand: int, ndim: int) -> tuple[int, ...]:
+    start = operand * MAX_VECTOR_DIMS
+    return array(fields, name)[start : start + ndim]
+
+
+def _constant(pattern: int, fmt: Format, ndim: int) -> Array:
+    """The low bits of a pattern as an array of one element that broadcasts."""
+    data = (pattern & (1 << 64) - 1).to_bytes(8, "little")
+    return np.frombuffer(data, fmt.storage, 1).reshape((1,) * ndim)
+
+
+def vexec(state: CoreState, fields: Fields, program: VectorProgram | None) -> None:
+    """vexec: every operand is read before any output is written."""
+    assert program is not None
+    ndim = scalar(fields, "ndim")
+    shape = array(fields, "size")[:ndim]
+    registers: dict[int, Array] = {}
+    outputs: dict[int, Array] = {}
+    for op in program.ops:
+        if op.op == OUT:
+            # Copied, since the value may be a view of an input that another output overwrites.
+            outputs[op.imm] = np.array(registers[op.srcs[0]])
+        else:
+            registers[op.dst] = _micro_op(state, fields, program, op, registers)
+    for k, value in outputs.items():
+        dtype = formats.by_name(program.outputs[k]).storage
+        strides = _entry(fields, "out_stride", k, ndim)
+        tile = state.sram_write(array(fields, "out")[k], shape, strides, dtype)
+        tile[...] = value
+
+
+def _micro_op(
+    state: CoreState,
+    fields: Fields,
+    program: VectorProgram,
+    op: MicroOp,
+    registers: dict[int, Array],
+) -> Array:
+    ndim = scalar(fields, "ndim")
+    fmt = formats.by_name(op.fmt)
+    if op.op == IN:
+        strides = _entry(fields, "in_stride", op.imm, ndim)
+        shape = [1 if s == 0 else n for n, s in zip(array(fields, "size"), strides)]
+        return state.sram_read(array(fields, "in")[op.imm], shape, strides, fmt.storage)
+    if op.op == SCALAR:
+        return _constant(array(fields, "scalar")[op.imm], fmt, ndim)
+    if op.op == CONST:
+        return _constant(op.imm, fmt, ndim)
+    if op.op == INDEX:
+        along = [1] * ndim
+        along[op.imm] = array(fields, "size")[op.imm]
+        return np.arange(along[op.imm], dtype=fmt.storage).reshape(along)
+    sources = [registers[s] for s in op.srcs]
+    return elementwise.apply(op.op, fmt, formats.by_name(op.src_fmt), *sources)
+
+
+def _axis_input(state: CoreState, fields: Fields) -> Array:
+    ndim = scalar(fields, "ndim")
+    fmt = formats.BY_CODE[scalar(fields, "fmt")]
+    shape, strides = array(fields, "size")[:ndim], array(fields, "in_stride")[:ndim]
+    return state.sram_read(scalar(fields, "in"), shape, strides, fmt.storage)
+
+
+def reduce_(state: CoreState, fields: Fields, program: VectorProgram | None) -> None:
+    """reduce: values, positions or both."""
+    kind, axis = ReduceKind(scalar(fields, "kind")), scalar(fields, "axis")
+    fmt = formats.BY_CODE[scalar(fields, "fmt")]
+    source = _axis_input(state, fields)
+    positions: Array | None = None
+    if scalar(fields, "arg") != NONE:
+        values, positions = reduce.arg_reduce(kind, source, axis, fmt)
+    else:
+        values = reduce.reduce(kind, source, axis, fmt)
+    for name, result in (("out", values), ("arg", positions)):
+        if result is not None and scalar(fields, name) != NONE:
+            strides = list(array(fields, f"{name}_stride")[: source.ndim])
+            del strides[axis]
+            address = scalar(fields, name)
+            state.sram_write(address, result.shape, strides, result.dtype)[...] = result
+
+
+def scan(state: CoreState, fields: Fields, program: VectorProgram | None) -> None:
+    """scan: inclusive, along one dim."""
+    kind, axis = ReduceKind(scalar(fields, "kind")), scalar(fields, "axis")
+    fmt = formats.BY_CODE[scalar(fields, "fmt")]
+    source = _axis_input(state, fields)
+    result = reduce.scan(kind, source, axis, bool(scalar(fields, "reverse")), fmt)
+    strides = array(fields, "out_stride")[: source.ndim]
+    address = scalar(fields, "out")
+    state.sram_write(address, result.shape, strides, result.dtype)[...] = result
+
+
+SEMANTICS: dict[str, Semantic] = {
+    "dma.load": load,
+    "dma.store": store,
+    "dma.gather": gather,
+    "dma.scatter": scatter,
+    "dma.atomic": atomic,
+    "mma": mma,
+    "vexec": vexec,
+    "reduce": reduce_,
+    "scan": scan,
+}
+"""By opcode; `set` and `wait` are the engine's own (`core.py`)."""
+
+
+def read_scalar(state: CoreState, address: int, fmt: Format) -> int:
+    """One element of SRAM as the control core sees it: its bits, sign-extended (int1: 0 or 1)."""
+    value = state.sram_read(address, (), (), UNSIGNED[fmt.bytes])
+    pattern, bits = int(value), 8 * fmt.bytes
+    if fmt.bits == 1:
+        return pattern & 1
+    return pattern - (1 << bits) if pattern >> (bits - 1) else pattern

@@ -1,0 +1,268 @@
+"""What a run of the emulated machine tells: times, utilisation, stalls, traffic, the roofline."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.table import Table
+
+from dsalang._backend.image.model import Image
+from dsalang._backend.isa.table import QUEUED, Engine
+from dsalang._backend.target import Target
+
+from . import timeline as timeline_file
+
+
+@dataclass(frozen=True)
+class Event:
+    """An instruction on an engine: busy in [start, end), complete (for DMA: after the latency) at `complete`.
+
+    `address` is the SRAM address of its result, for a store of its source.
+    """
+
+    engine: Engine
+    template: int
+    start: int
+    end: int
+    complete: int
+    address: int
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an engine stood still: `engine` and `template` say who it waited for, None and -1 when nobody."""
+
+    what: str
+    engine: Engine | None = None
+    template: int = -1
+
+
+@dataclass
+class EngineStats:
+    """An engine of one core: instructions (`set` and `wait` not counted), busy cycles, stall cycles by reason."""
+
+    instructions: int = 0
+    busy: int = 0
+    stalls: dict[Reason, int] = field(default_factory=dict)
+
+    def stall(self, reason: Reason, cycles: int) -> None:
+        """Add a stall; none when `cycles` is not positive."""
+        if cycles > 0:
+            self.stalls[reason] = self.stalls.get(reason, 0) + cycles
+
+
+@dataclass
+class Traffic:
+    """Bytes that kernel code read from and wrote to one array."""
+
+    read: int = 0
+    written: int = 0
+
+
+@dataclass
+class CoreStats:
+    """A run of one core. `burst_bytes` is what HBM served, `port_busy` for how many cycles."""
+
+    core: int
+    cycles: int = 0
+    engines: dict[Engine, EngineStats] = field(
+        default_factory=lambda: {engine: EngineStats() for engine in Engine}
+    )
+    port_busy: int = 0
+    burst_bytes: int = 0
+    operations: dict[Engine, int] = field(default_factory=dict)
+    traffic: dict[str, Traffic] = field(default_factory=dict)
+    prints: list[str] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Where a run stands: `intensity` is operations per byte, `bound` the resource that was busiest.
+
+    `attained` and `roof` are operations per second: what was done, and what the tensor engine or HBM
+    would allow at this intensity.
+    """
+
+    operations: int
+    bytes: int
+    intensity: float
+    attained: float
+    roof: float
+    bound: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run. Sums are over cores."""
+
+    image: Image
+    target: Target
+    cores: tuple[CoreStats, ...]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles from launch until the slowest core has finished."""
+        return max((core.cycles for core in self.cores), default=0)
+
+    @property
+    def microseconds(self) -> float:
+        """The same as time."""
+        return self.target.microseconds(self.cycles)
+
+    @property
+    def instructions(self) -> int:
+        """Instructions executed, `set` and `wait` not counted."""
+        return sum(c.engines[e].instructions for c in self.cores for e in QUEUED)
+
+    def busy(self, engine: Engine) -> int:
+        """Busy cycles of an engine."""
+        return sum(core.engines[engine].busy for core in self.cores)
+
+    def utilisation(self, engine: Engine) -> float:
+        """Share of the run for which an engine was busy, 0 to 1, over the cores that ran."""
+        total = self.cycles * len(self.cores)
+        return self.busy(engine) / total if total else 0.0
+
+    @property
+    def hbm_utilisation(self) -> float:
+        """Share of the run for which the HBM ports were busy."""
+        total = self.cycles * len(self.cores)
+        return sum(core.port_busy for core in self.cores) / total if total else 0.0
+
+    def stalls(self, engine: Engine) -> dict[str, int]:
+        """Stall cycles of an engine by reason in words, the longest first."""
+        merged: dict[str, int] = {}
+        for core in self.cores:
+            for reason, cycles in core.engines[engine].stalls.items():
+                text = self._words(reason)
+                merged[text] = merged.get(text, 0) + cycles
+        return dict(sorted(merged.items(), key=lambda item: -item[1]))
+
+    def _words(self, reason: Reason) -> str:
+        name = reason.engine.name if reason.engine is not None else ""
+        if reason.what == "queue full":
+            return f"queue of {name} full"
+        if reason.what != "semaphore":
+            return reason.what
+        loc = self.image.templates[reason.template].loc if reason.template >= 0 else None
+        return f"waiting for {name or 'a credit'}" + (f", line {loc.line}" if loc else "")
+
+    @property
+    def hbm(self) -> dict[str, Traffic]:
+        """Bytes read and written by array."""
+        merged: dict[str, Traffic] = {}
+        for core in self.cores:
+            for label, traffic in core.traffic.items():
+                total = merged.setdefault(label, Traffic())
+                total.read += traffic.read
+                total.written += traffic.written
+        return merged
+
+    @property
+    def hbm_bytes(self) -> int:
+        """Bytes that HBM served, bursts included."""
+        return sum(core.burst_bytes for core in self.cores)
+
+    @property
+    def prints(self) -> list[str]:
+        """Lines that the kernel printed."""
+        return [line for core in self.cores for line in core.prints]
+
+    @property
+    def roofline(self) -> Roofline:
+        """The run's roofline point; the roof is the fastest tensor format's (or the vector engine's)."""
+        target = self.target
+        operations = sum(sum(core.operations.values()) for core in self.cores)
+        tensor = any(core.operations.get(Engine.MM) for core in self.cores)
+        per_cycle = (
+            2 * max(target.tensor.macs_per_cycle.values())
+            if tensor
+            else target.vector.bytes_per_cycle
+        )
+        peak = per_cycle * target.cores * target.clock_mhz * 1e6
+        intensity = operations / self.hbm_bytes if self.hbm_bytes else float("inf")
+        seconds = self.microseconds * 1e-6
+        shares = {
+            "HBM bandwidth": self.hbm_utilisation,
+            "tensor engine": self.utilisation(Engine.MM),
+            "vector engine": self.utilisation(Engine.VE),
+            "control core": self.utilisation(Engine.CORE),
+        }
+        return Roofline(
+            operations,
+            self.hbm_bytes,
+            intensity,
+            operations / seconds if seconds else 0.0,
+            min(peak, intensity * target.hbm.bytes_per_second),
+            max(shares, key=lambda name: shares[name]),
+        )
+
+    def summary(self, color: bool = False) -> str:
+        """The report as text for a terminal."""
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=color, width=100, highlight=False)
+        console.print(Group(*_tables(self)))
+        return out.getvalue()
+
+    def timeline(self, path: str | Path) -> Path:
+        """Write a Chrome trace (open it in Perfetto or chrome://tracing); the file appears whole or not at all."""
+        return timeline_file.write(self, Path(path))
+
+
+def _tables(run: Run) -> list[Table]:
+    return [_engines(run), _memory(run), _sram(run)]
+
+
+def _engines(run: Run) -> Table:
+    point = run.roofline
+    table = Table(
+        title=f"{run.image.name} on {run.target.name}: {run.cycles} cycles, {run.microseconds:.2f} µs, "
+        f"{len(run.cores)} core(s), bound by {point.bound}",
+        title_justify="left",
+    )
+    for name in ("engine", "instructions", "busy"):
+        table.add_column(name, justify="left" if name == "engine" else "right")
+    table.add_column("main stalls (share of the run)")
+    total = max(1, run.cycles * len(run.cores))
+    for engine in Engine:
+        count = sum(core.engines[engine].instructions for core in run.cores)
+        worst = list(run.stalls(engine).items())[:3]
+        stalls = "; ".join(f"{text} {cycles / total:.0%}" for text, cycles in worst)
+        table.add_row(engine.name, str(count), f"{run.utilisation(engine):.1%}", stalls)
+    return table
+
+
+def _memory(run: Run) -> Table:
+    point = run.roofline
+    table = Table(
+        title=f"HBM: {run.hbm_bytes} bytes in bursts, busy {run.hbm_utilisation:.1%}; "
+        f"{point.intensity:.1f} operations/byte, {point.attained / 1e9:.1f} of "
+        f"{point.roof / 1e9:.1f} Gop/s",
+        title_justify="left",
+    )
+    for name in ("array", "bytes read", "bytes written"):
+        table.add_column(name, justify="left" if name == "array" else "right")
+    for label, traffic in run.hbm.items():
+        table.add_row(label, str(traffic.read), str(traffic.written))
+    return table
+
+
+def _sram(run: Run) -> Table:
+    image = run.image
+    share = image.sram_bytes / run.target.sram_bytes
+    table = Table(
+        title=f"SRAM: {image.sram_bytes} of {run.target.sram_bytes} bytes ({share:.0%})",
+        title_justify="left",
+    )
+    for name in ("buffer", "tile", "address", "slots", "bytes/slot", "line"):
+        table.add_column(name, justify="left" if name in ("buffer", "tile") else "right")
+    for ring in sorted(image.rings, key=lambda r: r.address):
+        tile = f"{ring.fmt}[{', '.join(map(str, ring.shape))}]"
+        line = str(ring.loc.line) if ring.loc else ""
+        numbers = (ring.address, ring.slots, ring.slot_bytes)
+        table.add_row(ring.label, tile, *map(str, numbers), line)
+    return table

@@ -1,0 +1,70 @@
+"""A run as Chrome trace JSON: a process per core, a thread per engine, an event per instruction."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dsalang._backend.isa.table import Engine
+
+from .rings import ring_at
+
+if TYPE_CHECKING:
+    from .report import CoreStats, Event, Run
+
+
+def trace(run: Run) -> dict[str, Any]:
+    """The trace as plain data; times are in microseconds of the machine."""
+    events: list[dict[str, Any]] = []
+    for core in run.cores:
+        events += _names(core)
+        events += [_event(run, core, event) for event in core.events]
+    return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def write(run: Run, path: Path) -> Path:
+    """Write the trace to `path`, which appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(trace(run), file)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return path
+
+
+def _names(core: CoreStats) -> list[dict[str, Any]]:
+    named: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": core.core, "args": {"name": f"core {core.core}"}}
+    ]
+    for engine in Engine:
+        thread = {"pid": core.core, "tid": int(engine), "args": {"name": engine.name}}
+        named.append({"ph": "M", "name": "thread_name", **thread})
+    return named
+
+
+def _event(run: Run, core: CoreStats, event: Event) -> dict[str, Any]:
+    template = run.image.templates[event.template]
+    at = ring_at(run.image, event.address)
+    label = f" {at[0].label}[{at[1]}]" if at else ""
+    details: dict[str, Any] = {"start_cycle": event.start, "complete_cycle": event.complete}
+    if template.loc:
+        details["source"] = str(template.loc)
+    if template.hbm_arg >= 0:
+        details["array"] = run.image.arguments[template.hbm_arg].name
+    return {
+        "ph": "X",
+        "name": template.instruction.op + label,
+        "cat": event.engine.name,
+        "pid": core.core,
+        "tid": int(event.engine),
+        "ts": run.target.microseconds(event.start),
+        "dur": run.target.microseconds(event.end - event.start),
+        "args": details,
+    }
