@@ -82,7 +82,7 @@ def _semaphores(image: Image) -> list[str]:
     for at, call, first in _calls(image):
         if call == "wait" and first is not None:
             users.setdefault((first, "wait"), []).append(f"CORE@{at:x}")
-    rows = [("number", "credits", "set by", "waited for by")]
+    rows: list[Sequence[str]] = [("number", "credits", "set by", "waited for by")]
     for sem in sorted({*(sem for sem, _ in users), *range(len(image.credits))}):
         credits_ = image.credits[sem] if sem < len(image.credits) else 0
         names = (" ".join(users.get((sem, op), ["-"])) for op in ("set", "wait"))

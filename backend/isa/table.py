@@ -52,7 +52,7 @@ QUEUED = (Engine.LD, Engine.ST, Engine.MM, Engine.VE)
 class Field:
     """A field of an instruction. `type` is one of u8 u16 u32 u64 i32 i64; `count` > 1 makes it an array.
 
-    `values` says how its numbers are named in text: "format", "reduce" (ReduceKind), "atomic" (AtomicKind).
+    `values` says how its numbers are named in text: "format", "reduce" (ReduceKind), "atomic" (AtomicKind), "program" (its number).
     """
 
     name: str
@@ -250,7 +250,9 @@ OPCODES: tuple[Opcode, ...] = (
         24,
         (VE,),
         (
-            Field("program", "u32", doc="number of the vector program in the image"),
+            Field(
+                "program", "u32", doc="number of the vector program in the image", values="program"
+            ),
             *_vector_shape(),
             Field("inputs", "u8", doc="number of SRAM inputs"),
             Field("scalars", "u8", doc="number of scalar inputs"),

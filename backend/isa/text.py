@@ -120,8 +120,9 @@ def print_instruction(instruction: Instruction, open_fields: Sequence[str] = ())
     for field in BY_NAME[full.op].fields:
         value = full.fields[field.name]
         if isinstance(value, int):
-            # addresses and semaphores always: 0 is a number like any other for them
-            shown = value != default(field) or (field.role is not None and not field.optional)
+            # for addresses, semaphores and programs, 0 is a number like any other
+            is_number = field.role is not None or field.values == "program"
+            shown = value != default(field) or (is_number and not field.optional)
             if field.name in operand or shown:
                 parts.append(f"{field.name}={operand.get(field.name) or _value(field, value)}")
             continue
