@@ -50,6 +50,15 @@ class Builtin:
         object.__setattr__(self, "__name__", self.name)
         object.__setattr__(self, "__signature__", self.signature)
 
+    @property
+    def usage(self) -> str:
+        """The call as messages show it: name, parameters and defaults."""
+        bare = [
+            p.replace(annotation=inspect.Parameter.empty)
+            for p in self.signature.parameters.values()
+        ]
+        return f"{self.name}{inspect.Signature(bare)}"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run under the interpreter or on the host; a `UserError` elsewhere."""
         handler = _handler.get()
@@ -74,8 +83,3 @@ def builtin(
         return Builtin(label, inspect.signature(function), doc, method, host)
 
     return wrap
-
-
-def by_name(namespace: dict[str, Any]) -> dict[str, Builtin]:
-    """The builtins of a module's namespace by their own names (aliases fold into one)."""
-    return {value.name: value for value in namespace.values() if isinstance(value, Builtin)}

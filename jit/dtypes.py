@@ -195,6 +195,10 @@ class block_type:  # noqa: N801
         raise AttributeError(name)
 
 
+class tensor:  # noqa: N801
+    """A run-time value of a kernel, for annotations and `isinstance` inside kernels."""
+
+
 ElementType = dtype | pointer_type
 
 void = dtype("void", "void", 0)

@@ -1,0 +1,486 @@
+"""The builtins of the language: names, signatures and what they mean.
+
+The compiler's side of each is in `lowering/`, the interpreter's in `interpreter.py`. Below, "value" means
+a scalar or a tile. Arguments that are hints on GPUs (caches, eviction, scheduling) are accepted and change
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .builtin import Builtin, builtin
+from .dtypes import float32
+
+
+def _cdiv(x: int, div: int) -> int:
+    return -(-x // div)
+
+
+def _next_power_of_2(n: int) -> int:
+    return 1 << (n - 1).bit_length() if n > 1 else 1
+
+
+# ---- programs -------------------------------------------------------------------------------------
+
+
+@builtin()
+def program_id(axis: int) -> Any:
+    """The index (int32) of this program along grid axis 0, 1 or 2."""
+
+
+@builtin()
+def num_programs(axis: int) -> Any:
+    """The size (int32) of the grid along axis 0, 1 or 2."""
+
+
+# ---- making tiles ---------------------------------------------------------------------------------
+
+
+@builtin()
+def arange(start: int, end: int) -> Any:
+    """start, start + 1, …, end - 1 as an int32 tile; both bounds are compile-time, any length."""
+
+
+@builtin()
+def zeros(shape: Any, dtype: Any) -> Any:
+    """A tile of zeros."""
+
+
+@builtin()
+def zeros_like(input: Any) -> Any:
+    """Zeros with the shape and type of a tile."""
+
+
+@builtin()
+def full(shape: Any, value: Any, dtype: Any) -> Any:
+    """A tile filled with a scalar, converted to dtype."""
+
+
+@builtin(method=True)
+def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: bool = False) -> Any:
+    """Convert to dtype (nearest even; float to int truncates); bitcast keeps the bits."""
+
+
+# ---- memory ---------------------------------------------------------------------------------------
+
+
+@builtin(method=True)
+def load(
+    pointer: Any,
+    mask: Any = None,
+    other: Any = None,
+    boundary_check: Any = (),
+    padding_option: str = "",
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+    volatile: bool = False,
+) -> Any:
+    """Load through a pointer or a tile of pointers; where mask is false the result is other (0 if absent)."""
+
+
+@builtin(method=True)
+def store(
+    pointer: Any,
+    value: Any,
+    mask: Any = None,
+    boundary_check: Any = (),
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+) -> None:
+    """Store through a pointer or a tile of pointers where mask is true."""
+
+
+@builtin(method=True)
+def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Add in memory; gives the old values."""
+
+
+@builtin(method=True)
+def atomic_max(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Maximum in memory; gives the old values."""
+
+
+@builtin(method=True)
+def atomic_min(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Minimum in memory; gives the old values."""
+
+
+@builtin(method=True)
+def atomic_and(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Bitwise and in memory; gives the old values."""
+
+
+@builtin(method=True)
+def atomic_or(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Bitwise or in memory; gives the old values."""
+
+
+@builtin(method=True)
+def atomic_xor(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Bitwise exclusive or in memory; gives the old values."""
+
+
+@builtin(method=True)
+def atomic_xchg(
+    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+) -> Any:
+    """Exchange with memory; gives the old values."""
+
+
+@builtin(method=True)
+def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Any:
+    """Store val where memory equals cmp; gives the old values."""
+
+
+# ---- elementwise ----------------------------------------------------------------------------------
+
+
+@builtin()
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """x where condition is true, else y; both are evaluated."""
+
+
+@builtin()
+def maximum(x: Any, y: Any, propagate_nan: Any = None) -> Any:
+    """Larger of x and y; a NaN loses unless propagate_nan is PropagateNan.ALL."""
+
+
+@builtin()
+def minimum(x: Any, y: Any, propagate_nan: Any = None) -> Any:
+    """Smaller of x and y; a NaN loses unless propagate_nan is PropagateNan.ALL."""
+
+
+@builtin()
+def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = None) -> Any:
+    """X limited to [min, max]; a NaN in x gives min unless propagate_nan is PropagateNan.ALL."""
+
+
+@builtin(method=True)
+def abs(x: Any) -> Any:
+    """Absolute value."""
+
+
+@builtin(method=True)
+def exp(x: Any) -> Any:
+    """e to the x."""
+
+
+@builtin(method=True)
+def exp2(x: Any) -> Any:
+    """2 to the x."""
+
+
+@builtin(method=True)
+def log(x: Any) -> Any:
+    """Natural logarithm."""
+
+
+@builtin(method=True)
+def log2(x: Any) -> Any:
+    """Base-2 logarithm."""
+
+
+@builtin(method=True)
+def sqrt(x: Any) -> Any:
+    """Square root, correctly rounded."""
+
+
+@builtin(method=True)
+def sqrt_rn(x: Any) -> Any:
+    """Square root, correctly rounded."""
+
+
+@builtin(method=True)
+def rsqrt(x: Any) -> Any:
+    """One over the square root."""
+
+
+@builtin(method=True)
+def sin(x: Any) -> Any:
+    """Sine."""
+
+
+@builtin(method=True)
+def cos(x: Any) -> Any:
+    """Cosine."""
+
+
+@builtin(method=True)
+def tanh(x: Any) -> Any:
+    """Hyperbolic tangent."""
+
+
+@builtin(method=True)
+def erf(x: Any) -> Any:
+    """Error function."""
+
+
+@builtin(method=True)
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x))."""
+
+
+@builtin(method=True)
+def softmax(x: Any, dim: Any = None, keep_dims: bool = False, ieee_rounding: bool = False) -> Any:
+    """exp(x - max) / sum along dim (0 when absent)."""
+
+
+@builtin(method=True)
+def floor(x: Any) -> Any:
+    """Round down."""
+
+
+@builtin(method=True)
+def ceil(x: Any) -> Any:
+    """Round up."""
+
+
+@builtin()
+def fma(x: Any, y: Any, z: Any) -> Any:
+    """X * y + z with one rounding."""
+
+
+@builtin()
+def fdiv(x: Any, y: Any, ieee_rounding: bool = False) -> Any:
+    """X / y of floats."""
+
+
+@builtin()
+def div_rn(x: Any, y: Any) -> Any:
+    """X / y of floats, rounded to nearest even."""
+
+
+@builtin()
+def umulhi(x: Any, y: Any) -> Any:
+    """High half of the product of two 32- or 64-bit integers taken as unsigned."""
+
+
+@builtin(method=True, host=_cdiv)
+def cdiv(x: Any, div: Any) -> Any:
+    """X / div rounded up. Also works on the host, for grids."""
+
+
+@builtin(host=_next_power_of_2)
+def next_power_of_2(n: int) -> Any:
+    """The smallest power of two that is >= n (compile-time). Also works on the host."""
+
+
+@builtin(method=True)
+def logical_and(x: Any, y: Any) -> Any:
+    """True where both are non-zero."""
+
+
+@builtin(method=True)
+def logical_or(x: Any, y: Any) -> Any:
+    """True where either is non-zero."""
+
+
+@builtin(method=True)
+def logical_not(x: Any) -> Any:
+    """True where x is zero."""
+
+
+# ---- reductions and scans ---------------------------------------------------------------------------
+
+
+@builtin(method=True)
+def sum(input: Any, axis: Any = None, keep_dims: bool = False, dtype: Any = None) -> Any:
+    """Sum along axis (all when None); integers narrower than 32 bits are summed as 32 bits."""
+
+
+@builtin(method=True)
+def max(
+    input: Any,
+    axis: Any = None,
+    return_indices: bool = False,
+    return_indices_tie_break_left: bool = True,
+    keep_dims: bool = False,
+) -> Any:
+    """Maximum along axis (all when None), with int32 positions if return_indices."""
+
+
+@builtin(method=True)
+def min(
+    input: Any,
+    axis: Any = None,
+    return_indices: bool = False,
+    return_indices_tie_break_left: bool = True,
+    keep_dims: bool = False,
+) -> Any:
+    """Minimum along axis (all when None), with int32 positions if return_indices."""
+
+
+@builtin(method=True)
+def argmax(input: Any, axis: Any, tie_break_left: bool = True, keep_dims: bool = False) -> Any:
+    """Position (int32) of the first maximum along axis."""
+
+
+@builtin(method=True)
+def argmin(input: Any, axis: Any, tie_break_left: bool = True, keep_dims: bool = False) -> Any:
+    """Position (int32) of the first minimum along axis."""
+
+
+@builtin(method=True)
+def xor_sum(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
+    """Bitwise exclusive or along axis."""
+
+
+@builtin(method=True)
+def reduce_or(input: Any, axis: Any, keep_dims: bool = False) -> Any:
+    """Bitwise or along axis."""
+
+
+@builtin(method=True)
+def cumsum(input: Any, axis: int = 0, reverse: bool = False, dtype: Any = None) -> Any:
+    """Inclusive running sum along axis, from the end if reverse."""
+
+
+@builtin(method=True)
+def cumprod(input: Any, axis: int = 0, reverse: bool = False) -> Any:
+    """Inclusive running product along axis, from the end if reverse."""
+
+
+# ---- shapes -----------------------------------------------------------------------------------------
+
+
+@builtin(method=True)
+def expand_dims(input: Any, axis: Any) -> Any:
+    """Insert dims of size 1 at axis (an int or a tuple)."""
+
+
+@builtin(method=True)
+def broadcast_to(input: Any, *shape: Any) -> Any:
+    """Repeat dims of size 1 (and a scalar) up to shape."""
+
+
+@builtin()
+def broadcast(input: Any, other: Any) -> Any:
+    """Both values broadcast to their common shape, as a tuple."""
+
+
+@builtin(method=True)
+def reshape(input: Any, *shape: Any, can_reorder: bool = False) -> Any:
+    """The same elements in row-major order under another shape."""
+
+
+@builtin(method=True)
+def view(input: Any, *shape: Any) -> Any:
+    """The same as reshape."""
+
+
+@builtin(method=True)
+def ravel(x: Any, can_reorder: bool = False) -> Any:
+    """The elements in row-major order as a tile of rank 1."""
+
+
+@builtin(method=True)
+def trans(input: Any, *dims: Any) -> Any:
+    """Permute the dims; without dims, swap the last two."""
+
+
+@builtin(method=True)
+def permute(input: Any, *dims: Any) -> Any:
+    """Dim d of the result is dim dims[d] of the input."""
+
+
+# ---- matrix product -----------------------------------------------------------------------------------
+
+
+@builtin()
+def dot(
+    input: Any,
+    other: Any,
+    acc: Any = None,
+    input_precision: Any = None,
+    allow_tf32: Any = None,
+    max_num_imprecise_acc: Any = None,
+    out_dtype: Any = float32,
+) -> Any:
+    """acc + input · other over the last two dims, in fp32 (int32 for int8); any M, N, K."""
+
+
+# ---- control flow ---------------------------------------------------------------------------------------
+
+
+@builtin()
+def range(
+    arg1: Any,
+    arg2: Any = None,
+    step: Any = None,
+    num_stages: Any = None,
+    loop_unroll_factor: Any = None,
+    disallow_acc_multi_buffer: bool = False,
+    flatten: bool = False,
+    warp_specialize: bool = False,
+    disable_licm: bool = False,
+) -> Any:
+    """A loop at run time, as Python's range; num_stages is a hint for the number of slots."""
+
+
+@builtin()
+def static_range(arg1: int, arg2: Any = None, step: Any = None) -> Any:
+    """A loop unrolled at compile time; the counter is a compile-time value."""
+
+
+# ---- checks, prints and hints ------------------------------------------------------------------------------
+
+
+@builtin()
+def static_assert(cond: Any, msg: Any = "") -> None:
+    """Refuse to compile when a compile-time condition is false."""
+
+
+@builtin()
+def static_print(
+    *values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: bool = False
+) -> None:
+    """Print compile-time values, or the types of others, while compiling."""
+
+
+@builtin()
+def device_print(prefix: str, *args: Any, hex: bool = False) -> None:
+    """Print a prefix and values from the device."""
+
+
+@builtin()
+def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
+    """Stop the device when cond is false anywhere (where mask is true)."""
+
+
+@builtin()
+def assume(cond: Any) -> None:
+    """Hint: cond is true."""
+
+
+@builtin()
+def multiple_of(input: Any, values: Any) -> Any:
+    """Hint: input is a multiple of values; gives input."""
+
+
+@builtin()
+def max_contiguous(input: Any, values: Any) -> Any:
+    """Hint about runs of consecutive values; gives input."""
+
+
+@builtin()
+def max_constancy(input: Any, values: Any) -> Any:
+    """Hint about runs of equal values; gives input."""
+
+
+@builtin()
+def debug_barrier() -> None:
+    """Hint: nothing to do here, a program's memory operations keep their order."""
+
+
+METHODS: dict[str, Builtin] = {
+    value.name: value
+    for value in list(globals().values())
+    if isinstance(value, Builtin) and value.method
+} | {"to": cast}
+"""What scalars and tiles have as methods."""
+
+ALL: dict[str, Builtin] = {
+    value.name: value for value in list(globals().values()) if isinstance(value, Builtin)
+}
+"""Every builtin by name."""
