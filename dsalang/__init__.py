@@ -1,0 +1,95 @@
+"""Triton-style tile kernels in Python, compiled for domain-specific accelerators.
+
+    import dsalang as dsa
+
+    @dsa.jit
+    def add(x, y, out, n, BLOCK: dsa.constexpr):
+        offs = dsa.program_id(0) * BLOCK + dsa.arange(0, BLOCK)
+        keep = offs < n
+        dsa.store(out + offs, dsa.load(x + offs, mask=keep) + dsa.load(y + offs, mask=keep), mask=keep)
+
+    add[(dsa.cdiv(n, 4096),)](x, y, out, n, BLOCK=4096)
+
+The language's names (`dsa.load`, `dsa.float16`, …) stand here and in `dsalang.language`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import language as language
+    from ._backend.errors import (
+        CompileError as CompileError,
+    )
+    from ._backend.errors import (
+        DeviceError as DeviceError,
+    )
+    from ._backend.errors import (
+        DsaError as DsaError,
+    )
+    from ._backend.errors import (
+        ImageError as ImageError,
+    )
+    from ._backend.errors import (
+        InternalError as InternalError,
+    )
+    from ._backend.errors import (
+        LaunchError as LaunchError,
+    )
+    from ._backend.errors import (
+        SramOverflowError as SramOverflowError,
+    )
+    from ._backend.errors import (
+        TargetError as TargetError,
+    )
+    from ._backend.errors import (
+        UserError as UserError,
+    )
+    from ._backend.target import Target as Target
+    from ._jit.compiled import CompiledKernel as CompiledKernel
+    from ._jit.decorator import JITFunction as JITFunction
+    from ._jit.decorator import jit as jit
+    from ._jit.machine import set_target as set_target
+    from ._jit.machine import target as target
+    from .language import *  # noqa: F403
+
+__version__ = "0.1.0"
+
+# Loaded when first used, so that `import dsalang` costs little.
+_HOMES: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "CompileError", "DeviceError", "DsaError", "ImageError", "InternalError", "LaunchError",
+            "SramOverflowError", "TargetError", "UserError",
+        ),
+        "dsalang._backend.errors",
+    ),
+    "Target": "dsalang._backend.target",
+    "CompiledKernel": "dsalang._jit.compiled",
+    "JITFunction": "dsalang._jit.decorator",
+    "jit": "dsalang._jit.decorator",
+    "set_target": "dsalang._jit.machine",
+    "target": "dsalang._jit.machine",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "language":
+        return import_module("dsalang.language")
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    elif name.startswith("_"):
+        raise AttributeError(f"module 'dsalang' has no attribute {name!r}")
+    else:
+        language = import_module("dsalang.language")
+        if name not in language.__all__:
+            raise AttributeError(f"module 'dsalang' has no attribute {name!r}")
+        value = getattr(language, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *import_module("dsalang.language").__all__, "language"})

@@ -150,7 +150,8 @@ class KernelSource:
                 callee = source_of(value)
                 if callee is not None:
                     pending.append(callee)
-                    found[f"{source.file}:{source.name}:{path}"] = callee.text
+                    place = f"{callee.file}:{callee.first_line}"
+                    found[f"{source.file}:{source.name}:{path}"] = f"{place}\n{callee.text}"
                 elif _is_constant(value):
                     found[f"{source.file}:{source.name}:{path}"] = value
         return found

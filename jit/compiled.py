@@ -1,0 +1,176 @@
+"""A compiled kernel: its image and everything there is to look at."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dsalang._backend.errors import InternalError, UserError
+from dsalang._backend.image.model import Image
+from dsalang._backend.target import Target
+
+from . import knobs
+from .source import KernelSource
+from .specialize import Specialization
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+TEXTS = ("tile", "dsa", "asm", "llvm", "riscv")
+"""What `CompiledKernel.text` holds."""
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledKernel:
+    """A kernel compiled for a specialisation and a target.
+
+    `text` maps "tile" (IR of the front end), "dsa" (IR after all passes), "asm" (instructions, vector
+    programs, SRAM map, semaphores), "llvm" (the glue) and "riscv" (its machine code) to text, made when asked.
+    """
+
+    source: KernelSource
+    specialization: Specialization
+    target: Target
+    image: Image
+    text: Mapping[str, str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", _Texts(self))
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Name, target, signature, constants, facts, SRAM bytes and counts, as plain values."""
+        spec = self.specialization
+        return {
+            "name": self.image.name,
+            "target": self.image.target,
+            "target_digest": self.image.target_digest,
+            "signature": dict(spec.signature),
+            "constants": dict(spec.constants),
+            "divisible": dict(spec.facts.divisible),
+            "alias": dict(spec.facts.alias),
+            "num_stages": spec.num_stages,
+            "sram_bytes": self.image.sram_bytes,
+            "instructions": len(self.image.templates),
+            "vector_programs": len(self.image.programs),
+            "semaphores": len(self.image.credits),
+            "code_bytes": len(self.image.code),
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write the device image, an ELF file that `dsa objdump` and a device's runtime read."""
+        from dsalang._backend.image.elf import save
+
+        path = Path(path)
+        write_atomically(path, save(self.image))
+        return path
+
+
+class _Texts(Mapping[str, str]):
+    def __init__(self, kernel: CompiledKernel) -> None:
+        self._kernel = kernel
+        self._made: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if name not in TEXTS:
+            raise KeyError(f"{name!r}; there are {', '.join(TEXTS)}")
+        if name not in self._made:
+            self._made[name] = _text(self._kernel, name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(TEXTS)
+
+    def __len__(self) -> int:
+        return len(TEXTS)
+
+
+def _text(kernel: CompiledKernel, name: str) -> str:
+    if name == "llvm":
+        return kernel.image.glue
+    if name in ("asm", "riscv"):
+        return _disassembly(kernel.image, name)
+    from dsalang._backend.dialects import print_ir
+    from dsalang._backend.pipeline import run_passes
+
+    # IR is not kept in images, which come from the cache; parsing again gives the same.
+    module = tile_ir(kernel.source, kernel.specialization)
+    if name == "dsa":
+        run_passes(module, kernel.target, num_stages=kernel.specialization.num_stages)
+    return print_ir(module)
+
+
+def _disassembly(image: Image, name: str) -> str:
+    from dsalang._backend.image.objdump import objdump
+
+    # Sections are separated by blank lines; the last one is the machine code.
+    *parts, code = objdump(image).rstrip("\n").rsplit("\n\n", 1)
+    return (code if name == "riscv" else "".join(parts)) + "\n"
+
+
+def tile_ir(source: KernelSource, spec: Specialization) -> ModuleOp:
+    """The front end's IR of a kernel. Raises CompileError with the place in the user's source."""
+    from .parse import parse
+
+    return parse(source, spec.signature, spec.constants, spec.facts)
+
+
+def compile_kernel(source: KernelSource, spec: Specialization, target: Target) -> Image:
+    """Compile, without looking into any cache. A failure that is not the user's is an InternalError."""
+    from dsalang._backend.pipeline import compile_module
+
+    dumps = knobs.DUMP.get()
+    try:
+        module = tile_ir(source, spec)
+        image = compile_module(
+            module,
+            target,
+            num_stages=spec.num_stages,
+            observe=_print_pass if "passes" in dumps else None,
+            verify=knobs.VERIFY.get(),
+        )
+    except (UserError, InternalError):
+        raise
+    except Exception as error:
+        raise InternalError(
+            f"compiling {source.name} failed: {type(error).__name__}: {error}\n"
+            f"This is a bug in dsalang; it is reproduced by: {reproduce(source, spec, target)}"
+        ) from error
+    kernel = CompiledKernel(source, spec, target, image)
+    for name in dumps:
+        if name != "passes":
+            print(f"// {source.name}: {name}\n{kernel.text[name]}", file=sys.stderr)
+    return image
+
+
+def _print_pass(name: str, module: Any) -> None:
+    from dsalang._backend.dialects import print_ir
+
+    print(f"// after {name}\n{print_ir(module)}", file=sys.stderr)
+
+
+def reproduce(source: KernelSource, spec: Specialization, target: Target) -> str:
+    """The command that compiles the same thing."""
+    types = ",".join(spec.signature.values())
+    constants = "".join(f" --const {name}={value!r}" for name, value in spec.constants.items())
+    return (
+        f"DSA_DUMP=passes dsa compile {source.file}:{source.name} --target {target.name} "
+        f'--signature "{types}"{constants}'
+    )
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file that appears whole or not at all, also when the process is killed."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

@@ -1,0 +1,207 @@
+"""Runs a kernel as plain Python, one program after another."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import itertools
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dsalang._backend.errors import CompileError
+
+from .. import dtypes
+from ..builtin import Builtin, handled_by
+from ..constexpr import constexpr
+from ..source import EMPTY, KernelSource
+from . import builtins_math, builtins_memory, builtins_shape  # noqa: F401 (they register)
+from .errors import MARK, fail
+from .memory import InterpMemory, Piece
+from .registry import IMPLEMENTATIONS
+from .rewrite import rewrite
+from .session import Session, active, current, enter, leave
+from .tile import InterpTile, cast, is_number, to_tile, unwrap
+
+__all__ = ["active", "call", "interpret"]
+
+
+def interpret(
+    source: KernelSource,
+    arguments: Mapping[str, Any],
+    pieces: Sequence[Piece],
+    grid: tuple[int, int, int],
+) -> None:
+    """Run every program of a grid; program id 0 varies fastest.
+
+    Args:
+        source: the kernel.
+        arguments: a value for each parameter: InterpTile, or a constant.
+        pieces: the memory that the kernel may touch.
+        grid: the three sizes, each at least 1.
+    """
+    session = Session(InterpMemory(pieces), grid)
+    function = _function(session, source)
+    token = enter(session)
+    try:
+        with handled_by(_handle):
+            for z, y, x in itertools.product(*(range(n) for n in reversed(grid))):
+                session.program = (x, y, z)
+                function(**arguments)
+    finally:
+        leave(token)
+
+
+def call(source: KernelSource, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call another jitted function from a running kernel."""
+    parameters = [
+        inspect.Parameter(
+            p.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if p.default is EMPTY else p.default,
+        )
+        for p in source.params
+    ]
+    try:
+        bound = inspect.Signature(_ordered(parameters)).bind(*args, **kwargs)
+    except TypeError as error:
+        raise fail(f"{source.name}(): {error}") from None
+    bound.apply_defaults()
+    values = {name: unwrap(value) for name, value in bound.arguments.items()}
+    return _function(current(), source)(**values)
+
+
+def _ordered(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """Keyword-only once a default is followed by a parameter without one."""
+    seen_default = False
+    result = []
+    for parameter in parameters:
+        has_default = parameter.default is not inspect.Parameter.empty
+        if seen_default and not has_default:
+            parameter = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        seen_default = seen_default or has_default
+        result.append(parameter)
+    return sorted(result, key=lambda p: p.kind)
+
+
+def _handle(builtin: Builtin, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    function = IMPLEMENTATIONS.get(builtin.name)
+    if function is None:
+        raise fail(f"{builtin.name}() has no meaning in the interpreter")
+    try:
+        builtin.signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise fail(f"{builtin.name}(): {error}") from None
+    return function(*map(unwrap, args), **{name: unwrap(value) for name, value in kwargs.items()})
+
+
+def _function(session: Session, source: KernelSource) -> Callable[..., Any]:
+    function = session.functions.get(source)
+    if function is None:
+        try:
+            code = compile(rewrite(source), source.file, "exec")
+        except (SyntaxError, RecursionError) as error:
+            raise CompileError(f"cannot run {source.name}() as Python: {error}") from None
+        outside = {**source.globals, **source.closure}
+        scope = {name: unwrap(value) for name, value in outside.items()} | _HELPERS | {MARK: True}
+        exec(code, scope)
+        function = scope[source.tree.name]
+        scope.update({source.name: outside.get(source.name, function)})
+        session.functions[source] = function
+    result: Callable[..., Any] = function
+    return result
+
+
+def _and(left: Any, right: Callable[[], Any]) -> Any:
+    if isinstance(left, InterpTile):
+        return IMPLEMENTATIONS["logical_and"](left, right())
+    return left and right()
+
+
+def _or(left: Any, right: Callable[[], Any]) -> Any:
+    if isinstance(left, InterpTile):
+        return IMPLEMENTATIONS["logical_or"](left, right())
+    return left or right()
+
+
+def _not(value: Any) -> Any:
+    return IMPLEMENTATIONS["logical_not"](value) if isinstance(value, InterpTile) else not value
+
+
+def _carry(value: Any) -> Any:
+    """A number that changes at run time is a scalar."""
+    if isinstance(value, tuple):
+        return tuple(_carry(v) for v in value)
+    value = unwrap(value)
+    return to_tile(value) if is_number(value) else value
+
+
+def _join(test: Any, value: Any) -> Any:
+    return _carry(value) if isinstance(test, InterpTile) else value
+
+
+def _select(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    return _join(test, yes() if test else no())
+
+
+def _value(owner: Any) -> Any:
+    """`x.value` of a constexpr, which is a plain value here."""
+    if isinstance(owner, constexpr) or not hasattr(owner, "value"):
+        return unwrap(owner)
+    return owner.value
+
+
+def _assert(condition: Any, message: Any = "") -> None:
+    name = "device_assert" if isinstance(condition, InterpTile) else "static_assert"
+    IMPLEMENTATIONS[name](condition, message)
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    python = getattr(builtins, name[:3])
+
+    def run(*values: Any) -> Any:
+        if not any(isinstance(v, InterpTile) for v in values):
+            return python(*map(unwrap, values))
+        result = values[0]
+        for value in values[1:]:
+            result = IMPLEMENTATIONS[name](result, value)
+        return result
+
+    return run
+
+
+def _converted(python: Any, kind: dtypes.dtype) -> Callable[..., Any]:
+    def run(value: Any = python()) -> Any:  # noqa: B008 (int() is 0)
+        return cast(value, kind) if isinstance(value, InterpTile) else python(unwrap(value))
+
+    return run
+
+
+_PYTHON: dict[Any, Callable[..., Any]] = {
+    builtins.range: IMPLEMENTATIONS["range"],
+    builtins.min: _extreme("minimum"),
+    builtins.max: _extreme("maximum"),
+    builtins.float: _converted(float, dtypes.float32),
+    builtins.int: _converted(int, dtypes.int32),
+    builtins.bool: _converted(bool, dtypes.int1),
+}
+
+
+def _call(function: Any, *args: Any, **kwargs: Any) -> Any:
+    meaning = (
+        _PYTHON.get(function) if isinstance(function, (type, types.BuiltinFunctionType)) else None
+    )
+    return (meaning or function)(*args, **kwargs)
+
+
+_HELPERS: dict[str, Any] = {
+    "__dsa_and": _and,
+    "__dsa_or": _or,
+    "__dsa_not": _not,
+    "__dsa_select": _select,
+    "__dsa_carry": _carry,
+    "__dsa_join": _join,
+    "__dsa_value": _value,
+    "__dsa_assert": _assert,
+    "__dsa_call": _call,
+}

@@ -1,0 +1,389 @@
+"""Values of an interpreted kernel: scalars and tiles over numpy arrays, with the language's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import dtypes
+from ..constexpr import constexpr
+from ..dtypes import ElementType, block_type, dtype
+from . import numeric, promote
+from .errors import fail
+from .registry import IMPLEMENTATIONS, METHODS
+
+Array = NDArray[Any]
+
+
+class InterpTile:
+    """A scalar (rank 0) or a tile. `data` is in the numpy dtype of the type; pointers are int64 addresses.
+
+    Methods of the language (`x.sum(0)`, `x.to(…)`) are looked up among the builtins.
+    """
+
+    __slots__ = ("data", "dtype")
+    __array_ufunc__ = None  # numpy values on the left leave the operation to us
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, data: Array, dtype: ElementType) -> None:
+        self.data = np.asarray(data)
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"{self.type}({np.array2string(self.data, separator=', ')})"
+
+    def __str__(self) -> str:
+        return str(self.data)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Static shape; () for a scalar."""
+        return self.data.shape
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return int(self.data.size)
+
+    @property
+    def type(self) -> Any:
+        """The element type of a scalar, a block_type for a tile."""
+        return block_type(self.dtype, self.shape) if self.shape else self.dtype
+
+    @property
+    def T(self) -> InterpTile:  # noqa: N802 (its name in the language)
+        """The tile with its last two dims swapped."""
+        if self.data.ndim < 2:
+            raise fail(f".T needs a tile of rank 2 or more, not shape {self.shape}")
+        return InterpTile(np.swapaxes(self.data, -1, -2), self.dtype)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise fail("a scalar has no length")
+        return self.shape[0]
+
+    def _python(self) -> Any:
+        if self.shape:
+            raise fail(
+                f"a tile of shape {self.shape} is used where one value is needed",
+                "reduce it first, e.g. with dsa.max or dsa.sum, or use dsa.where",
+            )
+        return self.data.item()
+
+    def __bool__(self) -> bool:
+        return bool(self._python())
+
+    def __int__(self) -> int:
+        return int(self._python())
+
+    def __float__(self) -> float:
+        return float(self._python())
+
+    def __index__(self) -> int:
+        if not self.dtype.is_int():
+            raise fail(f"a value of type {self.dtype} is used as an integer")
+        return int(self._python())
+
+    def __iter__(self) -> Any:
+        raise fail("tiles cannot be iterated over")
+
+    def __getitem__(self, key: Any) -> InterpTile:
+        keys = key if isinstance(key, tuple) else (key,)
+        for k in keys:
+            if not (k is None or (isinstance(k, slice) and k == slice(None))):
+                raise fail(
+                    "a tile is indexed only with None and ':'",
+                    "x[:, None] adds a dim; elements of a tile have no addresses, load the ones you need",
+                )
+        if not self.shape and any(k is not None for k in keys):
+            raise fail("a scalar cannot be sliced")
+        if sum(k is not None for k in keys) > self.data.ndim:
+            raise fail(f"too many dims: {self.data.ndim} in the tile, {len(keys)} in the index")
+        return InterpTile(self.data[key], self.dtype)
+
+    def __neg__(self) -> InterpTile:
+        kind = number_type(self)
+        if kind.is_bool():
+            raise fail("a bool cannot be negated", "use 'not' or ~")
+        if kind.is_floating():
+            return InterpTile((-self.data).astype(self.data.dtype), kind)
+        return InterpTile((0 - self.data).astype(self.data.dtype), kind)
+
+    def __abs__(self) -> InterpTile:
+        return IMPLEMENTATIONS["abs"](self)  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in METHODS:
+            raise fail(f"tiles have no attribute {name!r}")
+        return partial(IMPLEMENTATIONS[name], self)
+
+    def __pos__(self) -> InterpTile:
+        return self
+
+    def __invert__(self) -> InterpTile:
+        if number_type(self).is_floating():
+            raise fail(f"~ needs integers, not {self.dtype}")
+        return InterpTile(~self.data, self.dtype)
+
+
+def number_type(value: InterpTile) -> dtype:
+    """The element type, which must not be a pointer."""
+    if isinstance(value.dtype, dtype):
+        return value.dtype
+    raise fail(f"a pointer ({value.dtype}) is used as a number")
+
+
+def unwrap(value: Any) -> Any:
+    """The value in a constexpr; others as they are."""
+    return value.value if isinstance(value, constexpr) else value
+
+
+def is_number(value: Any) -> bool:
+    """True for Python's numbers, which adapt to the type of the other operand."""
+    return isinstance(value, (bool, int, float))
+
+
+def to_tile(value: Any, kind: dtype | None = None) -> InterpTile:
+    """A tile as it is; a Python number as a scalar (of type `kind`, or its own)."""
+    value = unwrap(value)
+    if isinstance(value, InterpTile):
+        return value
+    if not is_number(value):
+        raise fail(f"{type(value).__name__} {value!r} is neither a number nor a tile")
+    try:
+        own = promote.of_number(value)
+    except promote.PromotionError as error:
+        raise fail(str(error)) from None
+    if own.is_floating():
+        return InterpTile(_from_float(float(value), kind or own), kind or own)
+    data = np.asarray(value, numeric.STORAGE[own.name])
+    return cast(InterpTile(data, own), kind or own)
+
+
+def _from_float(value: float, kind: dtype) -> Array:
+    with numeric.quiet():
+        if kind.is_floating():
+            return numeric.narrow64(np.asarray(value, np.float64), kind)
+        return numeric.convert(np.asarray(value, np.float32), dtypes.float32, kind)
+
+
+def cast(value: InterpTile, kind: ElementType) -> InterpTile:
+    """Convert the elements to a type; pointers and int64 keep their bits."""
+    if value.dtype == kind:
+        return value
+    if isinstance(kind, dtype) and kind.name not in numeric.STORAGE:
+        raise fail(f"the machine has no {kind}", "use float32")
+    if not isinstance(kind, dtype):  # to a pointer
+        if isinstance(value.dtype, dtype) and not value.dtype.is_int():
+            raise fail(f"cannot convert {value.dtype} to a pointer")
+        return InterpTile(value.data.astype(np.int64), kind)
+    source = value.dtype if isinstance(value.dtype, dtype) else dtypes.int64
+    with numeric.quiet():
+        return InterpTile(np.asarray(numeric.convert(value.data, source, kind)), kind)
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The common shape of values, a scalar fitting any; ranks must agree otherwise up to leading dims."""
+    try:
+        return np.broadcast_shapes(*map(tuple, shapes))
+    except ValueError:
+        raise fail(
+            "shapes " + " and ".join(str(tuple(s)) for s in shapes) + " do not fit together",
+            "dims must be equal or 1",
+        ) from None
+
+
+def broadcast_to(value: InterpTile, shape: Sequence[int]) -> InterpTile:
+    """The value repeated up to a shape."""
+    if value.shape == tuple(shape):
+        return value
+    if broadcast_shapes(value.shape, shape) != tuple(shape):
+        raise fail(f"cannot broadcast shape {value.shape} to {tuple(shape)}")
+    return InterpTile(np.broadcast_to(value.data, tuple(shape)), value.dtype)
+
+
+def operands(a: Any, b: Any, division: bool = False) -> tuple[InterpTile, InterpTile, dtype]:
+    """Two numbers in the type that arithmetic on them happens in, and that type."""
+    a, b = unwrap(a), unwrap(b)
+    weak_a, weak_b = is_number(a), is_number(b)
+    x, y = to_tile(a), to_tile(b)
+    try:
+        kind = promote.arithmetic(number_type(x), weak_a, number_type(y), weak_b, division)
+    except promote.PromotionError as error:
+        raise fail(str(error)) from None
+    if weak_a != weak_b:
+        _check_number(a if weak_a else b, kind)
+        x = to_tile(a, kind) if weak_a else x
+        y = to_tile(b, kind) if weak_b else y
+    broadcast_shapes(x.shape, y.shape)
+    return cast(x, kind), cast(y, kind), kind
+
+
+def _check_number(number: Any, kind: dtype) -> None:
+    if not kind.is_int() or isinstance(number, float):
+        return
+    if not kind.get_int_min_value() <= number <= kind.get_int_max_value():
+        raise fail(f"the constant {number} does not fit type {kind} of the other operand")
+
+
+def bit_operands(a: Any, b: Any) -> tuple[InterpTile, InterpTile, dtype]:
+    """Two integers in the type that a bitwise operation on them happens in."""
+    x, y = to_tile(a), to_tile(b)
+    kinds = number_type(x), number_type(y)
+    if any(kind.is_floating() for kind in kinds):
+        raise fail(f"bitwise operators need integers, not {kinds[0]} and {kinds[1]}")
+    kind = promote.integers(*kinds)
+    broadcast_shapes(x.shape, y.shape)
+    return cast(x, kind), cast(y, kind), kind
+
+
+def arithmetic(a: Any, b: Any, function: Callable[[Array, Array], Array]) -> InterpTile:
+    """a `function` b for +, -, *."""
+    x, y, kind = operands(a, b)
+    with numeric.quiet():
+        if kind.is_floating():
+            return InterpTile(numeric.floats(function, kind, x.data, y.data), kind)
+        if kind.is_bool():  # arithmetic of one bit wraps
+            value = function(x.data.astype(np.uint8), y.data.astype(np.uint8))
+            return InterpTile((value & 1).astype(np.bool_), kind)
+        return InterpTile(np.asarray(function(x.data, y.data), x.data.dtype), kind)
+
+
+def add_pointer(pointer: InterpTile, offset: Any, sign: int) -> InterpTile:
+    """A pointer moved by a number of elements."""
+    assert isinstance(pointer.dtype, dtypes.pointer_type)
+    steps = to_tile(offset)
+    if not steps.dtype.is_int():
+        raise fail(f"a pointer moves by integers, not by {steps.dtype}")
+    broadcast_shapes(pointer.shape, steps.shape)
+    element = pointer.dtype.element_ty
+    size = element.itemsize if isinstance(element, dtype) else 8
+    with numeric.quiet():
+        return InterpTile(pointer.data + sign * size * steps.data.astype(np.int64), pointer.dtype)
+
+
+def add(a: Any, b: Any) -> InterpTile:
+    """a + b, of numbers or of a pointer and an integer."""
+    x, y = to_tile(a), to_tile(b)
+    if x.dtype.is_ptr() and y.dtype.is_ptr():
+        raise fail("two pointers cannot be added")
+    if x.dtype.is_ptr():
+        return add_pointer(x, b, 1)
+    if y.dtype.is_ptr():
+        return add_pointer(y, a, 1)
+    return arithmetic(a, b, np.add)
+
+
+def subtract(a: Any, b: Any) -> InterpTile:
+    """a - b, of numbers or of a pointer and an integer."""
+    x = to_tile(a)
+    if x.dtype.is_ptr():
+        return add_pointer(x, b, -1)
+    return arithmetic(a, b, np.subtract)
+
+
+def multiply(a: Any, b: Any) -> InterpTile:
+    """a * b."""
+    return arithmetic(a, b, np.multiply)
+
+
+def true_divide(a: Any, b: Any) -> InterpTile:
+    """a / b, always a float."""
+    x, y, _ = operands(a, b, division=True)
+    kind = promote.widest_float(number_type(x), number_type(y))
+    with numeric.quiet():
+        x, y = cast(x, kind), cast(y, kind)
+        return InterpTile(numeric.floats(np.divide, kind, x.data, y.data), kind)
+
+
+def _integer_division(a: Any, b: Any, sign: str) -> tuple[InterpTile, InterpTile, dtype]:
+    x, y, kind = operands(a, b, division=True)
+    if kind.is_bool():
+        raise fail(f"{sign} of bools", "convert them with .to(dsa.int32)")
+    return x, y, kind
+
+
+def floor_divide(a: Any, b: Any) -> InterpTile:
+    """a // b of integers, towards zero as in C."""
+    x, y, kind = _integer_division(a, b, "//")
+    if kind.is_floating():
+        raise fail(f"// needs integers, not {kind}", "use / and dsa.floor")
+    with numeric.quiet():
+        return InterpTile(numeric.divide(x.data, y.data)[0], kind)
+
+
+def remainder(a: Any, b: Any) -> InterpTile:
+    """a % b with the sign of a, as in C."""
+    x, y, kind = _integer_division(a, b, "%")
+    with numeric.quiet():
+        if kind.is_floating():
+            return InterpTile(numeric.real(np.fmod, kind, x.data, y.data), kind)
+        return InterpTile(numeric.divide(x.data, y.data)[1], kind)
+
+
+def bitwise(a: Any, b: Any, function: Callable[[Array, Array], Array]) -> InterpTile:
+    """a `function` b for &, |, ^."""
+    x, y, kind = bit_operands(a, b)
+    return InterpTile(np.asarray(function(x.data, y.data)), kind)
+
+
+def shift(a: Any, b: Any, left: bool) -> InterpTile:
+    """a << b or a >> b; to the right it keeps the sign of signed integers."""
+    signed = number_type(to_tile(a)).is_int_signed()
+    x, y, kind = bit_operands(a, b)
+    if kind.is_bool():
+        raise fail("bools cannot be shifted", "convert them with .to(dsa.int32)")
+    with numeric.quiet():
+        return InterpTile(numeric.shift(x.data, y.data, left, signed), kind)
+
+
+def compare(a: Any, b: Any, function: Callable[[Array, Array], Array]) -> Any:
+    """a `function` b for comparisons, as bools; comparing with None is decided here and now."""
+    if a is None or b is None:
+        return function is np.not_equal
+    x, y = to_tile(a), to_tile(b)
+    if x.dtype.is_ptr() and y.dtype.is_ptr():
+        return InterpTile(np.asarray(function(x.data, y.data)), dtypes.int1)
+    x, y, kind = operands(a, b)
+    left, right = (x.data, y.data) if kind.is_int() else map(numeric.widen, (x.data, y.data))
+    with numeric.quiet():
+        return InterpTile(np.asarray(function(left, right)), dtypes.int1)
+
+
+def _install(name: str, function: Callable[[Any, Any], Any], reflected: bool = True) -> None:
+    setattr(InterpTile, f"__{name}__", lambda self, other: function(self, other))
+    if reflected:
+        setattr(InterpTile, f"__r{name}__", lambda self, other: function(other, self))
+
+
+def _install_operators() -> None:
+    for name, function in (
+        ("add", add),
+        ("sub", subtract),
+        ("mul", multiply),
+        ("truediv", true_divide),
+        ("floordiv", floor_divide),
+        ("mod", remainder),
+        ("and", lambda a, b: bitwise(a, b, np.bitwise_and)),
+        ("or", lambda a, b: bitwise(a, b, np.bitwise_or)),
+        ("xor", lambda a, b: bitwise(a, b, np.bitwise_xor)),
+        ("lshift", lambda a, b: shift(a, b, left=True)),
+        ("rshift", lambda a, b: shift(a, b, left=False)),
+    ):
+        _install(name, function)
+    for name, ufunc in (
+        ("lt", np.less),
+        ("le", np.less_equal),
+        ("gt", np.greater),
+        ("ge", np.greater_equal),
+        ("eq", np.equal),
+        ("ne", np.not_equal),
+    ):
+        _install(name, lambda a, b, f=ufunc: compare(a, b, f), reflected=False)
+
+
+_install_operators()

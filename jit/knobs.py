@@ -1,0 +1,106 @@
+"""The one table of knobs: environment variables `DSA_*`, read when used.
+
+`affects_code` knobs are part of the cache key. `docs/knobs.md` shows this table; a test compares them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from dsalang._backend.errors import UserError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Knob(Generic[T]):
+    """An environment variable: how its text is read, its value when unset, and what it does."""
+
+    name: str
+    default: T
+    parse: Callable[[str], T]
+    allowed: str
+    doc: str
+    affects_code: bool = False
+
+    def get(self) -> T:
+        """The value now. Raises UserError when the text of the variable is not allowed."""
+        text = os.environ.get(self.name)
+        if text is None or text == "":
+            return self.default
+        try:
+            return self.parse(text)
+        except ValueError:
+            raise UserError(
+                f"{self.name}={text!r} is not allowed", hint=f"{self.name} must be {self.allowed}"
+            ) from None
+
+
+_FLAGS = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+DUMPS = ("passes", "tile", "dsa", "asm", "llvm", "riscv")
+ENGINES = ("reference",)
+
+
+def _flag(text: str) -> bool:
+    value = _FLAGS.get(text.lower())
+    if value is None:
+        raise ValueError
+    return value
+
+
+def _dumps(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if any(name not in DUMPS for name in names):
+        raise ValueError
+    return names
+
+
+def _engine(text: str) -> str:
+    if text not in ENGINES:
+        raise ValueError
+    return text
+
+
+def _knob(
+    name: str, default: T, parse: Callable[[str], T], allowed: str, doc: str, code: bool = False
+) -> Knob[T]:
+    return Knob(name, default, parse, allowed, doc, code)
+
+
+_FLAG = "1 or 0"
+
+INTERPRET = _knob(
+    "DSA_INTERPRET", False, _flag, _FLAG,
+    "run kernels as plain Python over numpy, for breakpoints and prints",
+)  # fmt: skip
+TARGET = _knob(
+    "DSA_TARGET", "edge", str, "the name of a shipped target or the path of a target file",
+    "the machine to compile for when the launch does not say", code=True,
+)  # fmt: skip
+CACHE = _knob(
+    "DSA_CACHE", True, _flag, _FLAG, "keep compiled kernels on disk; 0 compiles in every process"
+)
+CACHE_DIR = _knob(
+    "DSA_CACHE_DIR", None, str, "a folder", "where compiled kernels are kept (default: the user's cache folder)"
+)  # fmt: skip
+DUMP: Knob[tuple[str, ...]] = _knob(
+    "DSA_DUMP", (), _dumps, f"a comma-separated list of {', '.join(DUMPS)}",
+    "print to stderr when a kernel compiles: the IR after each pass, or a text of the result",
+)  # fmt: skip
+VERIFY = _knob("DSA_VERIFY", False, _flag, _FLAG, "run the IR verifier after each pass")
+EMULATOR = _knob(
+    "DSA_EMULATOR", "reference", _engine, f"one of {', '.join(ENGINES)}", "the engine that runs images"
+)  # fmt: skip
+WARN = _knob("DSA_WARN", True, _flag, _FLAG, "show warnings, such as an unusable cache folder")
+
+KNOBS: tuple[Knob[Any], ...] = (
+    INTERPRET, TARGET, CACHE, CACHE_DIR, DUMP, VERIFY, EMULATOR, WARN,
+)  # fmt: skip
+
+
+def code_key() -> str:
+    """The knobs that change code and their values, for the cache key (the target has its own digest)."""
+    return ";".join(f"{k.name}={k.get()}" for k in KNOBS if k.affects_code and k is not TARGET)

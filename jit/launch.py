@@ -1,0 +1,122 @@
+"""A launch: the grid, the memory the machine sees, and the engine that runs the image."""
+
+from __future__ import annotations
+
+import operator
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dsalang._backend.errors import LaunchError
+from dsalang._backend.formats import Format
+from dsalang._backend.image.model import Image
+from dsalang._backend.target import Target
+from dsalang._runtime.arrays import extents_of
+from dsalang._runtime.memory import Memory, Segment
+
+from . import dtypes
+from .arguments import Arguments
+from .source import KernelSource
+from .specialize import Specialization
+
+Grid = tuple[int, int, int]
+MAX_PROGRAMS = 2**31 - 1
+
+
+def grid_of(grid: Any, meta: Mapping[str, Any]) -> Grid:
+    """The three sizes of a grid: an int, a tuple of one to three, or a function of the arguments by name.
+
+    Raises LaunchError for anything else, for negative sizes, and for more than 2**31 - 1 programs.
+    """
+    if callable(grid):
+        grid = grid(dict(meta))
+    sizes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    if not 1 <= len(sizes) <= 3:
+        raise LaunchError(f"a grid has one to three sizes, not {len(sizes)}: {grid!r}")
+    whole = tuple(_size(size, grid) for size in sizes)
+    programs = 1
+    for size in whole:
+        programs *= size
+    if programs > MAX_PROGRAMS or max(whole) > MAX_PROGRAMS:
+        raise LaunchError(
+            f"grid {whole} has {programs} programs, more than {MAX_PROGRAMS}",
+            hint="give each program more work, e.g. a larger block",
+        )
+    x, y, z = (*whole, 1, 1)[:3]
+    return x, y, z
+
+
+def _size(size: Any, grid: Any) -> int:
+    try:
+        if isinstance(size, (bool, np.bool_)):
+            raise TypeError
+        value = operator.index(size)
+    except TypeError:
+        raise LaunchError(
+            f"grid {grid!r} holds {size!r}; sizes are integers",
+            hint="use dsa.cdiv(n, BLOCK) to round a quotient up",
+        ) from None
+    if value < 0:
+        raise LaunchError(f"grid {grid!r} has the negative size {value}")
+    return value
+
+
+def run_image(image: Image, target: Target, arguments: Arguments, grid: Grid) -> Any:
+    """Run an image on the engine; arrays are written in place. Returns the engine's report."""
+    from dsalang._runtime.reference.engine import run
+
+    values = [_argument_bits(arguments, argument.name) for argument in image.arguments]
+    return run(image, target, values, grid, memory_of(arguments))
+
+
+def memory_of(arguments: Arguments) -> Memory:
+    """The arrays of a launch as the machine's memory, at their real addresses."""
+    extents, _ = extents_of(list(arguments.pointers.items()))
+    return Memory(
+        Segment(extent.start, extent.bytes(), "/".join(extent.names), extent.writable)
+        for extent in extents
+    )
+
+
+def _argument_bits(arguments: Arguments, name: str) -> int:
+    if name in arguments.pointers:
+        return arguments.pointers[name].address
+    kind, value = arguments.scalars[name]
+    return scalar_bits(kind.format, value)
+
+
+def scalar_bits(fmt: Format, value: bool | int | float) -> int:
+    """An argument as the i64 that the glue gets: sign-extended integer, or the bits of a float."""
+    if not fmt.is_float:
+        wrapped = int(value) & (2**64 - 1)
+        return wrapped - 2**64 if wrapped >= 2**63 else wrapped
+    with np.errstate(over="ignore"):
+        stored = np.asarray(value, np.float32).astype(fmt.storage)
+    return int.from_bytes(stored.tobytes(), "little")
+
+
+def run_interpreted(
+    source: KernelSource, spec: Specialization, arguments: Arguments, grid: Grid
+) -> None:
+    """Run the kernel as plain Python."""
+    from .interpret.memory import Piece
+    from .interpret.run import interpret
+    from .interpret.tile import InterpTile
+
+    values: dict[str, Any] = dict(spec.constants)
+    for name, view in arguments.pointers.items():
+        kind = dtypes.pointer_type(dtypes.of_format(view.fmt))
+        values[name] = InterpTile(np.asarray(_signed(view.address), np.int64), kind)
+    for name, (kind_, value) in arguments.scalars.items():
+        if name not in spec.constants:
+            stored = np.asarray(value, kind_.format.storage if kind_.is_int() else np.float32)
+            values[name] = InterpTile(stored.astype(kind_.format.storage), kind_)
+    extents, _ = extents_of(list(arguments.pointers.items()))
+    pieces = [Piece(e.start, e.bytes(), e.names, e.writable) for e in extents]
+    interpret(source, {p.name: values[p.name] for p in source.params}, pieces, grid)
+
+
+def _signed(address: int) -> int:
+    return int(struct.unpack("<q", struct.pack("<Q", address))[0])
