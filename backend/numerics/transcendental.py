@@ -187,7 +187,8 @@ def _reduce_quadrant(a: F32) -> tuple[npt.NDArray[np.int32], F32, F32]:
     """a >= 0 finite as q * pi/2 + r + r_low with |r| <= pi/4: (q mod 4, r, r_low).
 
     The significand times the 96 bits of 2/pi that matter at its exponent is a * 2/pi mod 4 in fixed
-    point with 62 fraction bits, its error below 2^-61; no fp32 comes closer than 2^-31 to a multiple of pi/2.
+    point with 62 fraction bits, its error below 2^-61. No fp32 comes
+    closer to a multiple of pi/2 than 2^-30 times pi/2.
     """
     pattern = a.view(np.uint32)
     exponent = pattern >> np.uint32(23)
