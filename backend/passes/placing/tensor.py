@@ -1,0 +1,169 @@
+"""Tensor engine: `tile.dot` as matrix multiply-accumulate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from ...dialects import tile
+from ...dialects.locations import from_ir
+from ...dialects.types import format_of
+from ...errors import CompileError
+from ...formats import Format
+from . import glue
+from .constants import is_zeros
+from .emit import Fields, Operand, Placement, View
+from .rings import Rings
+from .vector import contiguous, copy, in_sram
+
+
+@dataclass
+class Accumulators:
+    """How accumulators start at zero without a vector pass.
+
+    `fresh`: dots whose accumulator is all zeros. `first`: dots that start from zero in the first iteration of a
+    loop. `skipped`: the constant tiles nobody has to write then.
+    """
+
+    fresh: set[Operation] = field(default_factory=set)
+    first: dict[tile.DotOp, scf.ForOp] = field(default_factory=dict)
+    skipped: set[Operation] = field(default_factory=set)
+
+
+def find_accumulators(entry: Block, rings: Rings) -> Accumulators:
+    """Find the accumulators that are zeros, alone or carried around one loop and written by one dot there."""
+    found = Accumulators()
+    for op in entry.walk():
+        if not isinstance(op, tile.DotOp) or op.acc is None:
+            continue
+        if is_zeros(op.acc) and op.acc.has_one_use():
+            found.fresh.add(op)
+            found.skipped.add(_owner(op.acc))
+            continue
+        loop = op.parent_op()
+        if not isinstance(loop, scf.ForOp) or op.acc not in loop.body.block.args[1:]:
+            continue
+        k = loop.body.block.args.index(op.acc) - 1
+        init, yielded = loop.iter_args[k], _terminator(loop.body.block).operands[k]
+        ring = rings.of[op.acc]
+        alone = len(ring.values) == 4 and {init, op.acc, op.result, loop.results[k]} == set(ring.values)  # fmt: skip
+        if alone and yielded is op.result and op.acc.has_one_use() and is_zeros(init):
+            found.first[op] = loop
+            found.skipped.add(_owner(init))
+    return found
+
+
+def _owner(value: SSAValue) -> Operation:
+    assert isinstance(value.owner, Operation)
+    return value.owner
+
+
+def _terminator(block: Block) -> Operation:
+    last = block.last_op
+    assert last is not None
+    return last
+
+
+def clear_before_loop(p: Placement, dot: tile.DotOp, loop: scf.ForOp) -> None:
+    """Zero the accumulator of a loop that may not run at all: a product of length 0, on the tensor engine."""
+    bounds = [p.operand(v) for v in (loop.lb, loop.ub)]
+    if all(isinstance(b, int) for b in bounds) and bounds[0] < bounds[1]:  # type: ignore[operator]
+        return
+    lb, ub = p.core(loop.lb), p.core(loop.ub)
+    body = Block()
+    guard = scf.IfOp(glue.compare(p, "sge", lb, ub), [], [body])
+    with p.block(body):
+        target = p.view(dot.result)
+        a, b = (_nothing(target, format_of(v.type)) for v in (dot.a, dot.b))
+        m, n = target.shape[-2:]
+        _issue(p, a, b, target, (m, n, 0), 0)
+        p.emit(scf.YieldOp())
+    p.emit(guard)
+
+
+def _nothing(view: View, fmt: Format) -> View:
+    """An operand of a product of length 0: no bytes at the start of `view`."""
+    shape = (*view.shape[:-2], 1, 1)
+    return View(view.slot, view.offset, shape, (0,) * len(shape), fmt)
+
+
+def place_dot(p: Placement, op: tile.DotOp, accumulators: Accumulators) -> None:
+    """A dot; an accumulator in another place is copied to the result's first."""
+    _check_formats(p, op)
+    target = p.view(op.result)
+    accumulate: Operand = 1
+    if op.acc is None or op in accumulators.fresh:
+        accumulate = 0
+    elif op in accumulators.first:
+        loop = accumulators.first[op]
+        accumulate = glue.compare(p, "ne", p.core(loop.body.block.args[0]), p.core(loop.lb))
+    elif p.view(op.acc) != target:
+        copy(p, p.view(op.acc), target)
+    a, b = (_unit_stride(p, in_sram(p, v)) for v in (op.a, op.b))
+    m, k = a.shape[-2:]
+    n, limit = b.shape[-1], p.target.tensor.max_dim
+    for i in range(0, m, limit):
+        for j in range(0, n, limit):
+            part = target.shifted(i * target.strides[-2] + j * target.strides[-1])
+            for at in range(0, k, limit):
+                size = (min(limit, m - i), min(limit, n - j), min(limit, k - at))
+                left = a.shifted(i * a.strides[-2] + at * a.strides[-1])
+                right = b.shifted(at * b.strides[-2] + j * b.strides[-1])
+                _issue(p, left, right, part, size, accumulate if at == 0 else 1)
+
+
+def _check_formats(p: Placement, op: tile.DotOp) -> None:
+    rates = p.target.tensor.macs_per_cycle
+    for name in (format_of(v.type).name for v in (op.a, op.b)):
+        if name not in rates:
+            raise CompileError(
+                f"the tensor engine of target {p.target.name!r} does not multiply {name}",
+                from_ir(op.location),
+                f"convert the operands to one of {', '.join(rates)}",
+            )
+
+
+def _unit_stride(p: Placement, view: View) -> View:
+    """The view, or a packed copy when neither of its last two dims has neighbouring elements."""
+    return view if _is_plain(view) or _is_transposed(view) else contiguous(p, view)
+
+
+def _is_plain(view: View) -> bool:
+    return view.strides[-1] == view.fmt.bytes or view.shape[-1] == 1
+
+
+def _is_transposed(view: View) -> bool:
+    return view.strides[-2] == view.fmt.bytes or view.shape[-2] == 1
+
+
+def _issue(
+    p: Placement,
+    a: View,
+    b: View,
+    d: View,
+    size: tuple[int, int, int],
+    accumulate: Operand,
+) -> None:
+    m, n, k = size
+    fields = Fields(
+        fmt_a=a.fmt.code,
+        fmt_b=b.fmt.code,
+        fmt_d=d.fmt.code,
+        batch=d.shape[0] if len(d.shape) == 3 else 1,
+        m=m,
+        n=n,
+        k=k,
+        ldd=d.strides[-2],
+        batch_d=d.strides[0] if len(d.shape) == 3 else 0,
+    )
+    for name, view in (("a", a), ("b", b)):
+        plain = _is_plain(view)
+        fields.put(f"trans_{name}", int(not plain))
+        fields.put(f"ld{name}", view.strides[-2] if plain else view.strides[-1])
+        fields.put(f"batch_{name}", view.strides[0] if len(view.shape) == 3 else 0)
+        fields.put_view(name, view)
+    fields.put_view("d", d)
+    fields.put("accumulate", accumulate)
+    fields.issue(p, "mma")

@@ -1,0 +1,43 @@
+"""Placed kernels compute what numpy says, executed in order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dsalang._backend.passes.place import place
+from dsalang._backend.target import Target
+
+from . import kernels
+from .build import Memory, view_of
+from .execute import Machine, run
+
+CASES = {
+    "vector_add": kernels.vector_add,
+    "softmax": kernels.softmax,
+    "matmul": kernels.matmul,
+    "matmul_static": lambda: kernels.matmul(static=True),
+    "matmul_transposed_b": lambda: kernels.matmul(transposed_b=True),
+    "matmul_k0": lambda: kernels.matmul(kk=0),
+}
+
+
+def check(case: kernels.Case, passes: object = None) -> Machine:
+    module = case.module()
+    place(module, Target.by_name("edge"))
+    module.verify()
+    memory = Memory()
+    addresses = [memory.put(a) if isinstance(a, np.ndarray) else a for a in case.args]
+    machine = Machine(memory.bytes(), case.grid)
+    run(module, machine, addresses)
+    for number, expected in case.expected.items():
+        found = view_of(machine.hbm, addresses[number], case.args[number])
+        np.testing.assert_allclose(
+            found.astype(np.float64), expected.astype(np.float64), rtol=1e-3, atol=1e-3
+        )
+    return machine
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_runs(name: str) -> None:
+    check(CASES[name]())
