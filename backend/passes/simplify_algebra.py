@@ -66,7 +66,8 @@ def _rewrite_int(op: tile.MapOp) -> SSAValue | None:
     if fn == "select":
         return _rewrite_select(op, constants[0])
     if constants[0] is not None and constants[1] is None:
-        _mirror(op)
+        if not _mirror(op):
+            return None
         constants.reverse()
         fn = op.fn.data
     if op.args[0] is op.args[1]:
@@ -82,11 +83,14 @@ def _fold(op: tile.MapOp, known: list[int]) -> int | float | None:
     return fold_to_float(fn, known[0], width, type_) if len(known) == 1 else None
 
 
-def _mirror(op: tile.MapOp) -> None:
+def _mirror(op: tile.MapOp) -> bool:
+    """Swap the operands; False when the operation has no mirror image."""
     fn = op.fn.data
-    if VECTOR_OPS[fn].commutative or fn in _MIRROR:
-        op.operands = tuple(reversed(op.args))
-        op.properties["fn"] = StringAttr(_MIRROR.get(fn, fn))
+    if not (VECTOR_OPS[fn].commutative or fn in _MIRROR):
+        return False
+    op.operands = tuple(reversed(op.args))
+    op.properties["fn"] = StringAttr(_MIRROR.get(fn, fn))
+    return True
 
 
 def _same_operands(op: tile.MapOp) -> SSAValue | None:
@@ -162,7 +166,8 @@ def _rewrite_float(op: tile.MapOp) -> SSAValue | None:
     if len(op.args) != 2:
         return None
     if constants[0] is not None and constants[1] is None:
-        _mirror(op)
+        if not _mirror(op):
+            return None
         constants.reverse()
     if op.args[0] is op.args[1] and fn in _IDEMPOTENT:
         return op.args[0]

@@ -87,7 +87,9 @@ def _rewrite_while(op: scf.WhileOp) -> bool:
     return False
 
 
-def _passed(value: SSAValue, after: Block, outward: list[SSAValue] | tuple[SSAValue, ...]) -> object:
+def _passed(
+    value: SSAValue, after: Block, outward: list[SSAValue] | tuple[SSAValue, ...]
+) -> object:
     """What the before region handed over as a block argument of the after region."""
     if value.owner is after:
         return outward[value.index]  # type: ignore[attr-defined]

@@ -94,3 +94,14 @@ class Emitter:
         return self._new(
             tile.BroadcastOp, (value,), with_shape(element_type(value.type), tuple(shape))
         )
+
+
+def after(value: SSAValue) -> Emitter:
+    """An emitter right after the definition of a value."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        first = owner.first_op
+        assert first is not None
+        return Emitter(owner, first, first.location)
+    assert owner.parent is not None
+    return Emitter(owner.parent, owner.next_op, owner.location)
