@@ -123,6 +123,10 @@ def issue_template(
             open_fields.append(name)
             offsets.append(offset)
         values[field_name][index] = value or 0
+    if (op.program is not None) != ("program" in row.by_name):
+        raise InternalError(
+            f"lower: {row.name} {'without' if op.program is None else 'with'} a program"
+        )
     if op.program is not None:
         _add_program(values, tables, op.program.data)
     fields = {
