@@ -53,7 +53,7 @@ class Extent:
     def bytes(self) -> NDArray[np.uint8]:
         """The memory itself, as a flat uint8 array that is writable when the extent is."""
         raw = (ctypes.c_uint8 * (self.stop - self.start)).from_address(self.start)
-        data = np.frombuffer(raw, np.uint8)
+        data: NDArray[np.uint8] = np.ctypeslib.as_array(raw)
         data.flags.writeable = self.writable
         return data
 

@@ -21,6 +21,7 @@ from .tile import (
     broadcast_shapes,
     broadcast_to,
     cast,
+    is_integer,
     number_type,
     to_tile,
     unwrap,
@@ -32,7 +33,7 @@ Array = NDArray[Any]
 def static_int(value: Any, what: str) -> int:
     """A compile-time integer."""
     value = unwrap(value)
-    if isinstance(value, InterpTile) or not isinstance(value, (int, np.integer)):
+    if not isinstance(value, int):
         raise fail(
             f"{what} must be a compile-time integer, not {_kind(value)}",
             "make it a parameter annotated with dsa.constexpr, or a literal",
@@ -136,7 +137,7 @@ def cast_builtin(
     if value.dtype.is_ptr() or kind.is_ptr():
         return cast(value, kind)
     storage = numeric.STORAGE[number_type(InterpTile(value.data, kind)).name]
-    if storage.itemsize != value.data.dtype.itemsize or kind.is_int1() != value.dtype.is_int1():  # type: ignore[union-attr]
+    if kind.primitive_bitwidth != value.dtype.primitive_bitwidth:
         raise fail(f"cannot bitcast {value.dtype} to {kind}: the widths differ")
     flat = np.ascontiguousarray(value.data).reshape(-1).view(storage)
     return InterpTile(flat.reshape(value.shape), kind)
@@ -316,7 +317,7 @@ def range_builtin(
     """A loop at run time: its counter is an int32 (int64 when a bound is)."""
     given = [unwrap(x) for x in (arg1, arg2, step)]
     for bound in given:
-        if bound is not None and not to_tile(bound).dtype.is_int():
+        if bound is not None and not is_integer(to_tile(bound)):
             raise fail(f"range needs integers, not {to_tile(bound).dtype}")
     kinds = [to_tile(x).dtype for x in given if x is not None]
     wide = any(kind.primitive_bitwidth == 64 for kind in kinds)

@@ -19,6 +19,7 @@ from .tile import (
     broadcast_shapes,
     broadcast_to,
     cast,
+    is_integer,
     number_type,
     subtract,
     to_tile,
@@ -175,7 +176,7 @@ def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = F
 
 def _bit_reduce(input: Any, axis: Any, keep_dims: Any, ufunc: np.ufunc, what: str) -> InterpTile:
     value, axis = _tile_axis(input, axis, what)
-    if not value.dtype.is_int():
+    if not is_integer(value):
         raise fail(f"{what} needs integers, not {value.dtype}")
     data, along = _flatten(value, axis)
     total = np.asarray(ufunc.reduce(data, axis=along), data.dtype)

@@ -185,4 +185,5 @@ def shift(a: Array, b: Array, left: bool, arithmetic: bool) -> Array:
         return np.where(out, edge, np.right_shift(a, safe.astype(a.dtype))).astype(a.dtype)
     raw = a.astype(unsigned)
     moved = np.left_shift(raw, safe) if left else np.right_shift(raw, safe)
-    return np.where(out, unsigned.type(0), moved).astype(unsigned).astype(a.dtype)
+    kept: Array = np.where(out, unsigned.type(0), moved).astype(unsigned)
+    return kept.astype(a.dtype)

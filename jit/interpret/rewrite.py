@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..source import KernelSource
@@ -55,6 +55,20 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         return _call("__dsa_not", [node.operand], node) if isinstance(node.op, ast.Not) else node
 
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        parts: list[ast.expr] = []
+        left = node.left
+        for op, right in zip(node.ops, node.comparators):
+            parts.append(ast.copy_location(ast.Compare(left, [op], [right]), node))
+            left = right
+        result = parts[0]
+        for part in parts[1:]:
+            result = _call("__dsa_and", [result, _later(part)], node)
+        return result
+
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
         return _call("__dsa_select", [node.test, _later(node.body), _later(node.orelse)], node)
@@ -92,10 +106,7 @@ class _Rewriter(ast.NodeTransformer):
         test = f"__dsa_test_{self._tests}"
         store = ast.Assign([_name(test, node, ast.Store())], node.test)
         node.test = _name(test, node)
-        joins = [
-            _replace(name, lambda at: [_name(test, at), _name(name, at)], "__dsa_join", node)  # noqa: B023
-            for name in changed
-        ]
+        joins = [_replace(name, "__dsa_join", [test, name], node) for name in changed]
         return [ast.copy_location(store, node), node, *joins]
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
@@ -111,14 +122,13 @@ class _Rewriter(ast.NodeTransformer):
 
 
 def _carries(names: Sequence[str], at: ast.AST) -> list[ast.stmt]:
-    return [_replace(n, lambda at, n=n: [_name(n, at)], "__dsa_carry", at) for n in names]  # type: ignore[misc]
+    return [_replace(name, "__dsa_carry", [name], at) for name in names]
 
 
-def _replace(
-    name: str, arguments: Callable[[ast.AST], list[ast.expr]], function: str, at: ast.AST
-) -> ast.stmt:
+def _replace(name: str, function: str, arguments: Sequence[str], at: ast.AST) -> ast.stmt:
     """`name = function(arguments)`, and nothing when the name is not set."""
-    assign = ast.Assign([_name(name, at, ast.Store())], _call(function, arguments(at), at))
+    values: list[ast.expr] = [_name(argument, at) for argument in arguments]
+    assign = ast.Assign([_name(name, at, ast.Store())], _call(function, values, at))
     unset = ast.ExceptHandler(_name("NameError", at), None, [ast.copy_location(ast.Pass(), at)])
     guarded = ast.Try(
         [ast.copy_location(assign, at)], [ast.copy_location(unset, at)], orelse=[], finalbody=[]

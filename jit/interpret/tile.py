@@ -84,7 +84,7 @@ class InterpTile:
         return float(self._python())
 
     def __index__(self) -> int:
-        if not self.dtype.is_int():
+        if not is_integer(self):
             raise fail(f"a value of type {self.dtype} is used as an integer")
         return int(self._python())
 
@@ -135,6 +135,11 @@ def number_type(value: InterpTile) -> dtype:
     if isinstance(value.dtype, dtype):
         return value.dtype
     raise fail(f"a pointer ({value.dtype}) is used as a number")
+
+
+def is_integer(value: InterpTile) -> bool:
+    """True for integers and bools, False for floats and pointers."""
+    return isinstance(value.dtype, dtype) and value.dtype.is_int()
 
 
 def unwrap(value: Any) -> Any:
@@ -257,7 +262,7 @@ def add_pointer(pointer: InterpTile, offset: Any, sign: int) -> InterpTile:
     """A pointer moved by a number of elements."""
     assert isinstance(pointer.dtype, dtypes.pointer_type)
     steps = to_tile(offset)
-    if not steps.dtype.is_int():
+    if not is_integer(steps):
         raise fail(f"a pointer moves by integers, not by {steps.dtype}")
     broadcast_shapes(pointer.shape, steps.shape)
     element = pointer.dtype.element_ty
@@ -354,6 +359,10 @@ def compare(a: Any, b: Any, function: Callable[[Array, Array], Array]) -> Any:
         return InterpTile(np.asarray(function(left, right)), dtypes.int1)
 
 
+def _compare(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Any:
+    return compare(a, b, function)
+
+
 def _install(name: str, function: Callable[[Any, Any], Any], reflected: bool = True) -> None:
     setattr(InterpTile, f"__{name}__", lambda self, other: function(self, other))
     if reflected:
@@ -383,7 +392,7 @@ def _install_operators() -> None:
         ("eq", np.equal),
         ("ne", np.not_equal),
     ):
-        _install(name, lambda a, b, f=ufunc: compare(a, b, f), reflected=False)
+        _install(name, partial(_compare, ufunc), reflected=False)
 
 
 _install_operators()

@@ -1,0 +1,122 @@
+"""`dsa compile`: one kernel of a file, as an image or as one of its texts."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from dsalang._backend.errors import DsaError, UserError
+from dsalang._jit.compiled import TEXTS, write_atomically
+from dsalang._jit.decorator import JITFunction
+from dsalang._jit.dtypes import from_name
+
+Commands = Any  # argparse's type of a group of subcommands is private
+
+
+def add_to(commands: Commands) -> None:
+    """Add the subcommand."""
+    p = commands.add_parser(
+        "compile",
+        help="compile a kernel of a Python file",
+        description="Compile a kernel of a Python file.",
+        epilog='example: dsa compile kernels.py:add --signature "*fp16,*fp16,*fp16,i32" --const BLOCK=128 '
+        "--emit asm",
+    )
+    p.add_argument(
+        "kernel", metavar="FILE:KERNEL", help="a Python file and the kernel's name in it"
+    )
+    p.add_argument(
+        "--signature", default="", help='types of the run-time parameters, e.g. "*fp16,i32"'
+    )
+    p.add_argument(
+        "--const",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a constexpr argument (repeatable)",
+    )
+    p.add_argument(
+        "--target", help="name of a shipped target or a target file (default: DSA_TARGET or edge)"
+    )
+    p.add_argument("--num-stages", type=int, help="slots of the rings that loads fill")
+    p.add_argument(
+        "--emit", choices=(*TEXTS, "image"), default="asm", help="what to write (default: asm)"
+    )
+    p.add_argument(
+        "-o", "--output", type=Path, help="a file; default: stdout, for an image KERNEL.elf"
+    )
+    p.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile and write."""
+    kernel = load_kernel(options.kernel)
+    constants = dict(_constant(text) for text in options.const)
+    compiled = kernel.compile(options.signature, constants, options.target, options.num_stages)
+    output: Path | None = options.output
+    try:
+        if options.emit == "image":
+            path = compiled.save(output or Path(f"{compiled.image.name}.elf"))
+            print(f"{path}: {path.stat().st_size} bytes for {compiled.target.name}")
+        elif output is None:
+            print(compiled.text[options.emit], end="")
+        else:
+            write_atomically(output, compiled.text[options.emit].encode())
+    except OSError as error:
+        raise UserError(f"cannot write the result: {error}") from None
+    return 0
+
+
+def load_kernel(place: str) -> JITFunction:
+    """The kernel that FILE:KERNEL names; the file is run as a module."""
+    file, colon, name = place.rpartition(":")
+    if not colon or not file or not name:
+        raise UserError(
+            f"{place!r} does not name a kernel", hint="write FILE:KERNEL, e.g. kernels.py:add"
+        )
+    path = Path(file)
+    if not path.is_file():
+        raise UserError(f"no such file: {file}")
+    module_spec = importlib.util.spec_from_file_location(path.stem, path)
+    if module_spec is None or module_spec.loader is None:
+        raise UserError(f"{file} is not a Python file")
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        module_spec.loader.exec_module(module)
+    except DsaError:
+        raise
+    except (Exception, SystemExit) as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise UserError(
+            f"running {file} failed at {where.filename}:{where.lineno}: {type(error).__name__}: {error}"
+        ) from None
+    found = getattr(module, name, None)
+    if isinstance(found, JITFunction):
+        return found
+    kernels = [key for key, value in vars(module).items() if isinstance(value, JITFunction)]
+    known = f"kernels there are {', '.join(kernels)}" if kernels else "it has no @dsa.jit functions"
+    raise UserError(f"{file} has no kernel {name!r}", hint=known)
+
+
+def _constant(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip().isidentifier():
+        raise UserError(f"--const {text!r} is not NAME=VALUE")
+    try:
+        return name.strip(), ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        pass
+    try:
+        return name.strip(), from_name(value.strip())
+    except KeyError:
+        raise UserError(
+            f"--const {text}: {value!r} is not a Python literal or a dtype",
+            hint="strings need quotes: --const \"MODE='fast'\"",
+        ) from None
