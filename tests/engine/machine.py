@@ -97,14 +97,16 @@ class Program:
         self.line += 1
         return Loc("k.py", self.line, 1)
 
-    def issue(self, op: str, engine: Engine | None = None, arg: int = -1, **fields: Any) -> None:
+    def issue(
+        self, op: str, engine: Engine | None = None, argument: int = -1, **fields: Any
+    ) -> None:
         """Issue an instruction; a field given as `open=(("hi.0", 3),)` is a run-time operand."""
         opened = fields.pop("open", ())
         fields = {name.rstrip("_"): value for name, value in fields.items()}
         row = BY_NAME[op]
         instruction = Instruction(op, engine if engine is not None else row.engines[0], fields)
         self.templates.append(
-            Template(instruction, tuple(name for name, _ in opened), self.loc(), arg)
+            Template(instruction, tuple(name for name, _ in opened), self.loc(), argument)
         )
         self.call("issue", len(self.templates) - 1, len(self.operands))
         self.operands += [value for _, value in opened]

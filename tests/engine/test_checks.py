@@ -31,8 +31,8 @@ def fails(program: Program, line: int | None, match: str, **options: object) -> 
 def test_load_past_the_end_names_array_and_element() -> None:
     p = Program()
     x = p.array("x", floats(16))
-    p.load(x, 0, 16, arg=0)
-    p.load(x + 32, 64, 16, arg=0)
+    p.load(x, 0, 16, argument=0)
+    p.load(x + 32, 64, 16, argument=0)
     fails(p, 2, r"outside of array 'x': byte 64 \(element 16\).*elements \[0, 16\)")
 
 
@@ -40,7 +40,7 @@ def test_load_before_the_start_with_negative_stride() -> None:
     p = Program()
     x = p.array("x", floats(16))
     p.issue(
-        "dma.load", arg=0, elem_bytes=4, ndim=1, size=(4,), hi=(4,), hbm=x + 8,
+        "dma.load", argument=0, elem_bytes=4, ndim=1, size=(4,), hi=(4,), hbm=x + 8,
         hbm_stride=(-4,), sram=0, sram_stride=(4,),
     )  # fmt: skip
     fails(p, 1, r"'x': byte -4 \(element -1\)")
@@ -50,7 +50,7 @@ def test_access_into_the_neighbouring_array_is_caught() -> None:
     p = Program()
     x = p.array("x", floats(16))
     y = p.array("y", floats(16))
-    p.load(x + (y - x), 0, 16, arg=0)
+    p.load(x + (y - x), 0, 16, argument=0)
     fails(p, 1, "outside of array 'x'")
 
 
@@ -64,7 +64,7 @@ def test_masked_off_elements_may_be_out_of_bounds() -> None:
     p = Program()
     x = p.array("x", floats(4))
     p.issue(
-        "dma.load", arg=0, elem_bytes=4, ndim=1, size=(8,), lo=(2,), hi=(6,), hbm=x - 8,
+        "dma.load", argument=0, elem_bytes=4, ndim=1, size=(8,), lo=(2,), hi=(6,), hbm=x - 8,
         hbm_stride=(4,), sram=0, sram_stride=(4,), fill=7,
     )  # fmt: skip
     p.run()

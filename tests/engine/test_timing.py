@@ -170,7 +170,7 @@ def test_report_and_timeline(tmp_path: Path) -> None:
     p = Program()
     x = data(p)
     p.rings.append(RingInfo("x tile", 0, 2, 64, 40, (40,), "int8", p.loc()))
-    p.load(x, 64, 40, 1, arg=0)
+    p.load(x, 64, 40, 1, argument=0)
     p.sync(LD, VE, 0)
     p.busy(20, 64, 128)
     result = p.run()
