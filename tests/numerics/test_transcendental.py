@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -100,3 +103,14 @@ def test_bounded_by_one(name: str) -> None:
 def test_shapes_are_kept() -> None:
     assert transcendental.exp(np.zeros((2, 0, 3), np.float32)).shape == (2, 0, 3)
     assert transcendental.exp(np.zeros((3, 4), np.float32).T).shape == (4, 3)
+
+
+def test_documented_coefficients_are_the_ones_used() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "numerics.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| ([A-Z0-9_]+) \| (-?0x1.*) \|$", page, re.MULTILINE))
+    assert len(rows) == 8
+    for name, text in rows.items():
+        used = [float(c) for c in getattr(transcendental, f"_{name}")]
+        assert [float.fromhex(c) for c in text.split(", ")] == used, name
+    words = f"{transcendental.TWO_OVER_PI:x}"
+    assert " ".join(words[i : i + 8] for i in range(0, 64, 8)) in page
