@@ -1,0 +1,22 @@
+"""What the builtins mean in tile IR: one function per builtin, by family, in one table.
+
+A lowering takes the emitter and the builtin's arguments by parameter name and gives the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..values import Operand
+from . import control, creation, dot, math, memory, reduce, shape
+
+TABLE: dict[str, Callable[..., Operand]] = {
+    **creation.TABLE,
+    **memory.TABLE,
+    **math.TABLE,
+    **reduce.TABLE,
+    **shape.TABLE,
+    **dot.TABLE,
+    **control.TABLE,
+}
+"""Lowerings by builtin name. `range` and `static_range` are read by the parser where they stand in `for`."""

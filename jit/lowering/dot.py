@@ -1,0 +1,109 @@
+"""The matrix product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dsalang._backend.dialects import tile
+
+from .. import dtypes
+from ..dtypes import ElementType, dtype
+from ..parse.emit import Emitter
+from ..semantics import cast, numeric, to_dtype_and_shape
+from ..values import (
+    Operand,
+    Static,
+    Value,
+    describe,
+    fail,
+    ir_type,
+    shape_text,
+    static,
+    static_dtype,
+)
+from ..values import tile as need_tile
+
+OPERANDS = (
+    dtypes.int8, dtypes.float8e4nv, dtypes.float8e5, dtypes.float16, dtypes.bfloat16, dtypes.float32,
+)  # fmt: skip
+PRECISIONS = (None, "tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+
+
+def dot(
+    em: Emitter,
+    input: Operand,
+    other: Operand,
+    acc: Operand,
+    input_precision: Operand,
+    out_dtype: Operand,
+    **hints: Operand,
+) -> Operand:
+    """acc + input · other."""
+    a, b = (
+        need_tile(input, "the first argument of dot"),
+        need_tile(other, "the second argument of dot"),
+    )
+    if static(input_precision, "input_precision of dot") not in PRECISIONS:
+        fail(f"input_precision of dot is one of {PRECISIONS[1:]}, not {describe(input_precision)}")
+    _check_types(a, b)
+    shape = _result_shape(a, b)
+    result, inner = _result_types(a, acc, out_dtype)
+    start: Value | None = None
+    if not (isinstance(acc, Static) and acc.value is None):
+        given = numeric(acc, "acc of dot")
+        if isinstance(given, Value) and given.shape not in ((), shape):
+            fail(f"acc of dot has shape {shape_text(given.shape)}, the product {shape_text(shape)}")
+        if not (isinstance(given, Static) and given.value == 0):
+            start = to_dtype_and_shape(em, given, inner, shape)
+    op = em.add(tile.DotOp(a.ssa, b.ssa, start.ssa if start else None, ir_type(inner, shape)))
+    return cast(em, Value(op.result, inner, shape), result)
+
+
+def _check_types(a: Value, b: Value) -> None:
+    for value in (a, b):
+        if value.dtype not in OPERANDS:
+            fail(
+                f"dot takes int8, fp8, fp16, bf16 or fp32, not {value.dtype}",
+                "convert with .to(...)",
+            )
+    both_fp8 = all(isinstance(v.dtype, dtype) and v.dtype.is_fp8() for v in (a, b))
+    if a.dtype != b.dtype and not both_fp8:
+        fail(
+            f"the operands of dot have different types: {a.dtype} and {b.dtype}",
+            f"convert one, for example with .to({'b' if a.dtype == dtypes.float32 else 'a'}.dtype)",
+        )
+
+
+def _result_shape(a: Value, b: Value) -> tuple[int, ...]:
+    rank = len(a.shape)
+    if rank != len(b.shape) or rank not in (2, 3):
+        fail(f"dot takes two tiles of rank 2 (or 3), not {a.type} and {b.type}")
+    if a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
+        what = "inner sizes" if a.shape[-1] != b.shape[-2] else "batch sizes"
+        fail(
+            f"the {what} of dot differ: {shape_text(a.shape)} times {shape_text(b.shape)}",
+            "transpose an operand with tl.trans" if what == "inner sizes" else "",
+        )
+    return (*a.shape[:-1], b.shape[-1])
+
+
+def _result_types(a: Value, acc: Operand, out_dtype: Operand) -> tuple[ElementType, ElementType]:
+    """The result's type, and the one in which the machine accumulates."""
+    wanted = static_dtype(out_dtype, "out_dtype of dot")
+    if isinstance(acc, Value):
+        wanted = acc.dtype
+    if a.dtype == dtypes.int8:
+        if wanted not in (dtypes.int32, dtypes.float32):
+            fail(
+                f"dot of int8 accumulates in int32, not {wanted}",
+                "convert the result with .to(...)",
+            )
+        if isinstance(acc, Value) and wanted == dtypes.float32:
+            fail("dot of int8 accumulates in int32, not fp32", "make acc with dtype=tl.int32")
+        return dtypes.int32, dtypes.int32
+    if wanted not in (dtypes.float32, dtypes.bfloat16, dtypes.float16):
+        fail(f"dot of {a.dtype} accumulates in fp32, bf16 or fp16, not {wanted}")
+    return wanted, dtypes.float32 if wanted == dtypes.float16 else wanted
+
+
+TABLE: dict[str, Callable[..., Operand]] = {"dot": dot}

@@ -1,0 +1,310 @@
+"""Calls: builtins of the language, jitted functions (inlined) and what is allowed of plain Python."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+from .. import dtypes, lowering, semantics
+from ..builtin import Builtin
+from ..constexpr import constexpr
+from ..lowering import math as math_lowering
+from ..lowering.control import device_print
+from ..source import EMPTY, KernelSource, source_of
+from ..values import (
+    NONE,
+    Method,
+    Operand,
+    Static,
+    Undefined,
+    Value,
+    describe,
+    fail,
+    items_of,
+    static,
+    to_python,
+    wrap,
+)
+from .context import RESULT, Context, Scope, assigned_names
+
+MAX_CALL_DEPTH = 100
+
+
+def call(
+    ctx: Context, function: Operand, args: tuple[Operand, ...], kwargs: dict[str, Operand]
+) -> Operand:
+    """`function(*args, **kwargs)`."""
+    if isinstance(function, Method):
+        return call_builtin(ctx, function.builtin, (function.receiver, *args), kwargs)
+    if not isinstance(function, Static):
+        fail(f"{describe(function)} cannot be called")
+    target = function.value
+    if isinstance(target, Builtin):
+        return call_builtin(ctx, target, args, kwargs)
+    source = source_of(target)
+    if source is not None:
+        return inline(ctx, source, args, kwargs)
+    handler = _lookup(PYTHON, target)
+    if handler is not None:
+        if kwargs:
+            fail(f"{target.__name__}() takes no keyword arguments in kernels")
+        return handler(ctx, args)
+    return _host_call(target, args, kwargs)
+
+
+def _lookup(table: dict[Any, Any], key: object) -> Any:
+    try:
+        return table.get(key)
+    except TypeError:  # unhashable
+        return None
+
+
+def bind_builtin(
+    builtin: Builtin, args: tuple[Operand, ...], kwargs: dict[str, Operand]
+) -> dict[str, Operand]:
+    """The arguments of a builtin by parameter name, defaults filled in."""
+    try:
+        bound = builtin.signature.bind(*args, **kwargs)
+    except TypeError as error:
+        fail(f"{builtin.name}(): {error}", f"its signature is {builtin.usage}")
+    arguments: dict[str, Operand] = {}
+    for name, parameter in builtin.signature.parameters.items():
+        if name in bound.arguments:
+            arguments[name] = bound.arguments[name]
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            arguments[name] = ()
+        else:
+            arguments[name] = wrap(parameter.default)
+    return arguments
+
+
+def call_builtin(
+    ctx: Context, builtin: Builtin, args: tuple[Operand, ...], kwargs: dict[str, Operand]
+) -> Operand:
+    """Lower a call of a builtin."""
+    lower = lowering.TABLE.get(builtin.name)
+    if lower is None:
+        fail(f"{builtin.name}() cannot be used here")
+    return lower(ctx.em, **bind_builtin(builtin, args, kwargs))
+
+
+def inline(
+    ctx: Context, source: KernelSource, args: tuple[Operand, ...], kwargs: dict[str, Operand]
+) -> Operand:
+    """Parse the body of a jitted function in place of the call; gives what it returns."""
+    if any(scope.source is source for scope in ctx.stack):
+        fail(f"{source.name}() calls itself: recursion is not supported", "use a loop")
+    if len(ctx.stack) > MAX_CALL_DEPTH:
+        fail("calls are nested too deeply")
+    env = bind_function(source, args, kwargs)
+    body = source.tree.body
+    scope = Scope(source, env, frozenset(assigned_names(body)) | set(env), ctx.loc())
+    env[RESULT] = NONE
+    with ctx.inside(scope):
+        ctx.run_body(ctx, body)
+    result = scope.env[RESULT]
+    if isinstance(result, Undefined):
+        fail(f"the result of {source.name}() {result.reason}", "return one type on every path")
+    return result
+
+
+def bind_function(
+    source: KernelSource, args: tuple[Operand, ...], kwargs: dict[str, Operand]
+) -> dict[str, Operand]:
+    """The parameters of a jitted function as variables."""
+    names = [param.name for param in source.params]
+    usage = f"its parameters are ({', '.join(names)})"
+    if len(args) > len(names):
+        fail(f"{source.name}() takes {len(names)} arguments, not {len(args)}", usage)
+    given = dict(zip(names, args))
+    for name, value in kwargs.items():
+        if name not in names:
+            fail(f"{source.name}() has no parameter {name!r}", usage)
+        if name in given:
+            fail(f"{source.name}() got two values for {name!r}", usage)
+        given[name] = value
+    env: dict[str, Operand] = {}
+    for param in source.params:
+        if param.name not in given:
+            if param.default is EMPTY:
+                fail(f"{source.name}() misses the argument {param.name!r}", usage)
+            given[param.name] = wrap(param.default)
+        value = given[param.name]
+        if param.constexpr:
+            value = wrap(
+                static(value, f"the constexpr parameter {param.name!r} of {source.name}()")
+            )
+        env[param.name] = value
+    return env
+
+
+def _host_call(target: Any, args: tuple[Operand, ...], kwargs: dict[str, Operand]) -> Operand:
+    """Call a harmless Python function at compile time."""
+    name = getattr(target, "__qualname__", None) or repr(target)
+    if not callable(target):
+        fail(f"{describe(Static(target))} cannot be called")
+    if not _is_harmless(target):
+        fail(
+            f"{name}() is a plain Python function, which kernels cannot call",
+            "decorate it with @jit, or compute its value outside and pass it as a constexpr",
+        )
+    values = [static(arg, f"an argument of {name}()") for arg in args]
+    named = {key: static(arg, f"the argument {key} of {name}()") for key, arg in kwargs.items()}
+    try:
+        return wrap(target(*values, **named))
+    except Exception as error:
+        fail(f"{name}() failed at compile time: {type(error).__name__}: {error}")
+
+
+def _is_harmless(target: Any) -> bool:
+    if isinstance(target, types.BuiltinFunctionType | types.MethodType):
+        owner = getattr(target, "__self__", None)
+        if owner is math or owner is operator:
+            return getattr(target, "__name__", "") not in ("factorial", "comb", "perm", "pow")
+        simple = dtypes.dtype | dtypes.pointer_type | dtypes.block_type | bool | int | float | str
+        return isinstance(owner, simple)
+    if _lookup(HARMLESS, target):
+        return True
+    return getattr(target, "__module__", "") == dtypes.__name__
+
+
+def _two_or_more(
+    name: str, pick: Callable[[Any], Any], lower: Callable[..., Operand]
+) -> Callable[[Context, tuple[Operand, ...]], Operand]:
+    def handle(ctx: Context, args: tuple[Operand, ...]) -> Operand:
+        if len(args) == 1:
+            args = items_of(args[0]) or fail(
+                f"{name}() of one value takes a tuple, not {describe(args[0])}",
+                f"reduce a tile with tl.{name}(x, axis)",
+            )
+        if not args:
+            fail(f"{name}() takes at least one argument")
+        known, values = to_python(args)
+        if known:
+            try:
+                return wrap(pick(values))
+            except Exception as error:
+                fail(f"{name}() failed at compile time: {error}")
+        result = args[0]
+        for arg in args[1:]:
+            result = lower(ctx.em, x=result, y=arg, propagate_nan=NONE)
+        return result
+
+    return handle
+
+
+def _one(args: tuple[Operand, ...], name: str) -> Operand:
+    if len(args) != 1:
+        fail(f"{name}() takes one argument, not {len(args)}")
+    return args[0]
+
+
+def _abs(ctx: Context, args: tuple[Operand, ...]) -> Operand:
+    return math_lowering.absolute(ctx.em, _one(args, "abs"))
+
+
+def _len(ctx: Context, args: tuple[Operand, ...]) -> Operand:
+    value = _one(args, "len")
+    items = items_of(value)
+    if items is not None:
+        return Static(len(items))
+    if isinstance(value, Value) and value.shape:
+        return Static(value.shape[0])
+    known, python = to_python(value)
+    if known and hasattr(python, "__len__"):
+        return Static(len(python))
+    fail(f"len() does not apply to {describe(value)}")
+
+
+def _convert(
+    name: str, python: Callable[[Any], Any], element: dtypes.dtype
+) -> Callable[[Context, tuple[Operand, ...]], Operand]:
+    def handle(ctx: Context, args: tuple[Operand, ...]) -> Operand:
+        value = _one(args, name)
+        if isinstance(value, Value):
+            if name == "int" and isinstance(value.dtype, dtypes.dtype) and value.dtype.is_int():
+                return value
+            return semantics.cast(ctx.em, value, element)
+        known, number = to_python(value)
+        if not known:
+            fail(f"{name}() does not apply to {describe(value)}")
+        try:
+            return wrap(python(number))
+        except Exception as error:
+            fail(f"{name}({number!r}) failed: {error}")
+
+    return handle
+
+
+def _isinstance(ctx: Context, args: tuple[Operand, ...]) -> Operand:
+    if len(args) != 2:
+        fail(f"isinstance() takes two arguments, not {len(args)}")
+    value, wanted = args
+    known, classes = to_python(wanted)
+    if not known:
+        fail("the second argument of isinstance() must be a class")
+    options = classes if isinstance(classes, tuple) else (classes,)
+    if isinstance(value, Value):
+        return Static(dtypes.tensor in options)
+    if constexpr in options and isinstance(value, Static):
+        return Static(True)
+    known, python = to_python(value)
+    try:
+        return Static(isinstance(python if known else value, classes))
+    except TypeError as error:
+        fail(f"isinstance(): {error}")
+
+
+def _print(ctx: Context, args: tuple[Operand, ...]) -> Operand:
+    prefix = ""
+    if args and isinstance(args[0], Static) and isinstance(args[0].value, str):
+        prefix, args = args[0].value, args[1:]
+    return device_print(ctx.em, prefix=Static(prefix), args=args, hex=Static(False))
+
+
+def _range(ctx: Context, args: tuple[Operand, ...]) -> Operand:
+    fail("range() can only be used in for", "for i in range(...):")
+
+
+def _tuple(ctx: Context, args: tuple[Operand, ...]) -> Operand:
+    if not args:
+        return ()
+    items = items_of(_one(args, "tuple"))
+    if items is None:
+        fail(f"tuple() does not apply to {describe(args[0])}")
+    return items
+
+
+def _constexpr(ctx: Context, args: tuple[Operand, ...]) -> Operand:
+    return wrap(static(_one(args, "constexpr"), "the argument of constexpr()"))
+
+
+PYTHON: dict[Any, Callable[[Context, tuple[Operand, ...]], Operand]] = {
+    builtins.min: _two_or_more("min", builtins.min, math_lowering.minimum),
+    builtins.max: _two_or_more("max", builtins.max, math_lowering.maximum),
+    builtins.abs: _abs,
+    builtins.len: _len,
+    builtins.int: _convert("int", int, dtypes.int32),
+    builtins.float: _convert("float", float, dtypes.float32),
+    builtins.bool: _convert("bool", bool, dtypes.int1),
+    builtins.isinstance: _isinstance,
+    builtins.print: _print,
+    builtins.range: _range,
+    builtins.tuple: _tuple,
+    builtins.list: _tuple,
+    constexpr: _constexpr,
+}
+"""Python's builtins that mean something on run-time values."""
+
+HARMLESS: dict[Any, bool] = dict.fromkeys(
+    (
+        str, repr, round, divmod, sum, any, all, ord, chr, sorted, hasattr, getattr, issubclass, type,
+        dtypes.dtype, dtypes.pointer_type, dtypes.block_type, id,
+    ),
+    True,
+)  # fmt: skip
+"""Python's functions that may run at compile time."""

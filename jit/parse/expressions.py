@@ -1,0 +1,340 @@
+"""Expressions: one function per kind of syntax node, in one table."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from .. import dtypes, semantics, semantics_operators
+from ..builtins import METHODS
+from ..lowering.shape import index_tile
+from ..values import (
+    NONE,
+    Method,
+    Operand,
+    Record,
+    Static,
+    Value,
+    describe,
+    fail,
+    is_number,
+    items_of,
+    to_python,
+    wrap,
+)
+from .calls import call
+from .context import Context
+from .merge import choose
+
+BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
+    ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|",
+    ast.BitXor: "^", ast.MatMult: "@",
+}  # fmt: skip
+COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+}  # fmt: skip
+UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
+
+
+def expression(ctx: Context, node: ast.expr) -> Operand:
+    """Parse an expression."""
+    handler = HANDLERS.get(type(node))
+    if handler is None:
+        what, hint = UNSUPPORTED.get(type(node), (type(node).__name__, ""))
+        ctx.refuse(node, f"{what} is not supported in kernels", hint)
+    with ctx.at(node):
+        return handler(ctx, node)
+
+
+def _constant(ctx: Context, node: ast.Constant) -> Operand:
+    return Static(node.value)
+
+
+def _name(ctx: Context, node: ast.Name) -> Operand:
+    return ctx.read(node.id)
+
+
+def _tuple(ctx: Context, node: ast.Tuple | ast.List) -> Operand:
+    return _expand(ctx, node.elts)
+
+
+def _expand(ctx: Context, nodes: list[ast.expr]) -> tuple[Operand, ...]:
+    items: list[Operand] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            value = expression(ctx, node.value)
+            parts = items_of(value)
+            if parts is None:
+                ctx.refuse(node, f"* takes a tuple, not {describe(value)}")
+            items.extend(parts)
+        else:
+            items.append(expression(ctx, node))
+    return tuple(items)
+
+
+def _binary(ctx: Context, node: ast.BinOp) -> Operand:
+    left = expression(ctx, node.left)
+    right = expression(ctx, node.right)
+    return semantics_operators.binary(ctx.em, BINARY[type(node.op)], left, right)
+
+
+def _unary(ctx: Context, node: ast.UnaryOp) -> Operand:
+    operand = expression(ctx, node.operand)
+    if not isinstance(node.op, ast.Not):
+        return semantics_operators.unary(ctx.em, UNARY[type(node.op)], operand)
+    if isinstance(operand, Value):
+        return semantics_operators.logical_not(ctx.em, operand)
+    condition = semantics.as_condition(ctx.em, operand, "the operand of not")
+    assert isinstance(condition, Static)
+    return Static(not condition.value)
+
+
+def _bool_op(ctx: Context, node: ast.BoolOp) -> Operand:
+    """Compile-time operands short-circuit as in Python; run-time ones are all evaluated."""
+    is_and = isinstance(node.op, ast.And)
+    symbol = "and" if is_and else "or"
+    result: Operand | None = None
+    for part in node.values:
+        value = expression(ctx, part)
+        if isinstance(value, Value):
+            result = (
+                semantics_operators.logical(ctx.em, symbol, result, value)
+                if isinstance(result, Value)
+                else value
+            )
+            continue
+        condition = semantics.as_condition(ctx.em, value, f"an operand of {symbol}")
+        assert isinstance(condition, Static)
+        if isinstance(result, Value):
+            if condition.value != is_and:  # x and False, x or True
+                return Static(not is_and)
+            continue
+        result = value
+        if condition.value != is_and:
+            return value
+    if isinstance(result, Value) and len(node.values) > 1:
+        return semantics_operators.truth(ctx.em, result, symbol)
+    return result if result is not None else NONE
+
+
+def _compare(ctx: Context, node: ast.Compare) -> Operand:
+    left = expression(ctx, node.left)
+    result: Operand | None = None
+    for op, right_node in zip(node.ops, node.comparators):
+        right = expression(ctx, right_node)
+        step = _compare_pair(ctx, op, left, right)
+        if result is None:
+            result = step
+        elif isinstance(result, Static) and isinstance(step, Static):
+            result = Static(bool(result.value) and bool(step.value))
+        else:
+            result = semantics_operators.logical(ctx.em, "and", result, step)
+        left = right
+    assert result is not None
+    return result
+
+
+def _compare_pair(ctx: Context, op: ast.cmpop, left: Operand, right: Operand) -> Operand:
+    if isinstance(op, ast.Is | ast.IsNot):
+        known_left, a = to_python(left)
+        known_right, b = to_python(right)
+        if known_left and known_right:
+            same = a is b or (
+                isinstance(a, bool | int | str | type(None)) and a == b and type(a) is type(b)
+            )
+        else:
+            same = left is right
+        return Static(same == isinstance(op, ast.Is))
+    if isinstance(op, ast.In | ast.NotIn):
+        known_left, a = to_python(left)
+        known_right, b = to_python(right)
+        if not (known_left and known_right):
+            fail("'in' needs compile-time values", "compare with == and combine with |")
+        try:
+            return Static((a in b) == isinstance(op, ast.In))
+        except Exception as error:
+            fail(f"cannot test membership at compile time: {error}")
+    symbol = COMPARE[type(op)]
+    if isinstance(left, Value) != isinstance(right, Value) and symbol in ("==", "!="):
+        known = right if isinstance(left, Value) else left
+        if not is_number(known) and isinstance(known, Static):
+            return Static(symbol == "!=")  # a run-time value never equals None or a string
+    return semantics_operators.binary(ctx.em, symbol, left, right)
+
+
+def _if_expression(ctx: Context, node: ast.IfExp) -> Operand:
+    condition = semantics.as_condition(ctx.em, expression(ctx, node.test), "the condition")
+    if isinstance(condition, Static):
+        return expression(ctx, node.body if condition.value else node.orelse)
+    if all(_is_cheap(side) for side in (node.body, node.orelse)):
+        sides = [expression(ctx, node.body), expression(ctx, node.orelse)]
+        if all(is_number(s) or (isinstance(s, Value) and not s.shape) for s in sides):
+            a, b = semantics.unify(ctx.em, [s for s in sides if isinstance(s, Value | Static)])
+            return ctx.em.map("select", [condition, a, b])
+    return choose(
+        ctx,
+        condition,
+        lambda: expression(ctx, node.body),
+        lambda: expression(ctx, node.orelse),
+    )
+
+
+def _is_cheap(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return _is_cheap(node.operand)
+    return isinstance(node, ast.Name | ast.Constant)
+
+
+def _call(ctx: Context, node: ast.Call) -> Operand:
+    function = expression(ctx, node.func)
+    args = _expand(ctx, node.args)
+    kwargs: dict[str, Operand] = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            ctx.refuse(node, "** in a call is not supported in kernels", "write the arguments out")
+        kwargs[keyword.arg] = expression(ctx, keyword.value)
+    return call(ctx, function, args, kwargs)
+
+
+def _attribute(ctx: Context, node: ast.Attribute) -> Operand:
+    owner = expression(ctx, node.value)
+    return attribute(ctx, owner, node.attr)
+
+
+def attribute(ctx: Context, owner: Operand, name: str) -> Operand:
+    """`owner.name`."""
+    if isinstance(owner, Value):
+        return _value_attribute(ctx, owner, name)
+    if isinstance(owner, Record):
+        if name in owner.fields:
+            return owner.fields[name]
+        if name in METHODS and name in ("load", "store", "advance", "gather", "scatter"):
+            return Method(owner, METHODS[name])
+        fail(f"a {owner.kind} has no attribute {name!r}")
+    if not isinstance(owner, Static):
+        fail(f"{describe(owner)} has no attribute {name!r}")
+    value = owner.value
+    if name == "value" and isinstance(value, bool | int | float | str | dtypes.dtype | None):
+        return owner  # a constexpr parameter, already unwrapped
+    if is_number(owner) and name in METHODS:
+        return Method(owner, METHODS[name])
+    try:
+        return wrap(getattr(value, name))
+    except AttributeError:
+        close = difflib.get_close_matches(name, [n for n in dir(value) if n[0] != "_"], n=1)
+        where = getattr(value, "__name__", None) or describe(owner)
+        fail(f"{where} has no attribute {name!r}", f"did you mean {close[0]!r}?" if close else "")
+    except Exception as error:
+        fail(f"reading attribute {name!r} of {describe(owner)} failed: {error}")
+
+
+def _value_attribute(ctx: Context, owner: Value, name: str) -> Operand:
+    if name == "dtype":
+        return Static(owner.dtype)
+    if name == "type":
+        return Static(owner.type)
+    if name == "shape":
+        return tuple(Static(size) for size in owner.shape)
+    if name == "numel":
+        count = 1
+        for size in owner.shape:
+            count *= size
+        return Static(count)
+    if name == "T":
+        return call(ctx, Method(owner, METHODS["trans"]), (), {})
+    if name in ("handle", "value"):
+        fail(f"a run-time value has no attribute {name!r}")
+    builtin = METHODS.get(name)
+    if builtin is not None:
+        return Method(owner, builtin)
+    names = ["dtype", "type", "shape", "numel", "T", *METHODS]
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else ""
+    fail(f"a value of type {owner.type} has no attribute {name!r}", hint)
+
+
+def _subscript(ctx: Context, node: ast.Subscript) -> Operand:
+    owner = expression(ctx, node.value)
+    index = _index(ctx, node.slice)
+    if isinstance(owner, Value):
+        return index_tile(ctx.em, owner, index if isinstance(index, tuple) else (index,))
+    known, key = to_python(index)
+    items = items_of(owner)
+    if not known:
+        fail(f"an index of {describe(owner)} must be known at compile time")
+    try:
+        if items is not None:
+            picked = items[key]
+            return picked
+        if isinstance(owner, Static):
+            return wrap(owner.value[key])
+    except Exception as error:
+        fail(f"cannot index {describe(owner)} with {key!r}: {error}")
+    fail(f"{describe(owner)} cannot be indexed")
+
+
+def _index(ctx: Context, node: ast.expr) -> Operand:
+    if isinstance(node, ast.Slice):
+        bounds: list[Any] = []
+        for part in (node.lower, node.upper, node.step):
+            value = NONE if part is None else expression(ctx, part)
+            known, number = to_python(value)
+            if not known:
+                ctx.refuse(node, "the bounds of a slice must be known at compile time")
+            bounds.append(number)
+        return Static(slice(*bounds))
+    if isinstance(node, ast.Tuple):
+        return tuple(_index(ctx, item) for item in node.elts)
+    return expression(ctx, node)
+
+
+def _joined(ctx: Context, node: ast.JoinedStr) -> Operand:
+    parts: list[str] = []
+    for piece in node.values:
+        if isinstance(piece, ast.Constant):
+            parts.append(str(piece.value))
+            continue
+        assert isinstance(piece, ast.FormattedValue)
+        value = expression(ctx, piece.value)
+        known, python = to_python(value)
+        spec = to_python(expression(ctx, piece.format_spec))[1] if piece.format_spec else ""
+        if piece.conversion != -1 and known:
+            python = {"r": repr, "s": str, "a": ascii}[chr(piece.conversion)](python)
+        try:
+            parts.append(format(python, spec) if known else describe(value))
+        except Exception as error:
+            fail(f"cannot format {describe(value)}: {error}")
+    return Static("".join(parts))
+
+
+def _walrus(ctx: Context, node: ast.NamedExpr) -> Operand:
+    value = expression(ctx, node.value)
+    ctx.write(node.target.id, value)
+    return value
+
+
+HANDLERS: dict[type[ast.expr], Callable[[Context, Any], Operand]] = {
+    ast.Constant: _constant, ast.Name: _name, ast.Tuple: _tuple, ast.List: _tuple,
+    ast.BinOp: _binary, ast.UnaryOp: _unary, ast.BoolOp: _bool_op, ast.Compare: _compare,
+    ast.IfExp: _if_expression, ast.Call: _call, ast.Attribute: _attribute,
+    ast.Subscript: _subscript, ast.JoinedStr: _joined, ast.NamedExpr: _walrus,
+}  # fmt: skip
+
+UNSUPPORTED: dict[type[ast.expr], tuple[str, str]] = {
+    ast.Lambda: ("a lambda", "write a function decorated with @jit"),
+    ast.ListComp: ("a list comprehension", "write the tuple out, or use tl.static_range"),
+    ast.SetComp: ("a set comprehension", "write a tuple"),
+    ast.DictComp: ("a dict comprehension", "use separate variables"),
+    ast.GeneratorExp: ("a generator expression", "use a for loop"),
+    ast.Dict: ("a dict", "use separate variables or a tuple"),
+    ast.Set: ("a set", "use a tuple"),
+    ast.Await: ("await", "kernels are plain functions"),
+    ast.Yield: ("yield", "kernels are plain functions"),
+    ast.YieldFrom: ("yield from", "kernels are plain functions"),
+    ast.Starred: ("* here", "write the items out"),
+    ast.Slice: ("a slice here", ""),
+}
+"""What messages call the syntax that kernels cannot use, and what to do instead."""
