@@ -65,10 +65,10 @@ def element_type(kind: Any, what: str) -> ElementType:
 
 
 def _axis3(axis: Any, what: str) -> int:
-    axis = static_int(axis, f"{what}: axis")
-    if axis not in (0, 1, 2):
-        raise fail(f"{what}: axis must be 0, 1 or 2, not {axis}")
-    return axis
+    number = static_int(axis, f"{what}: axis")
+    if number not in (0, 1, 2):
+        raise fail(f"{what}: axis must be 0, 1 or 2, not {number}")
+    return number
 
 
 @implements("program_id")
