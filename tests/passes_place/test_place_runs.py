@@ -1,16 +1,19 @@
-"""Placed kernels compute what numpy says, executed in order."""
+"""Placed, buffered and allocated kernels compute what numpy says, executed in order."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from dsalang._backend.passes.allocate import allocate
+from dsalang._backend.passes.buffer import buffer
 from dsalang._backend.passes.place import place
 from dsalang._backend.target import Target
 
 from . import kernels
 from .build import Memory, view_of
 from .execute import Machine, run
+from .validate import validate
 
 CASES = {
     "vector_add": kernels.vector_add,
@@ -22,10 +25,17 @@ CASES = {
 }
 
 
-def check(case: kernels.Case, passes: object = None) -> Machine:
+def check(case: kernels.Case, target: Target | None = None, allocated: bool = True) -> Machine:
+    """Compile and run a case, and compare the arrays it changes."""
+    target = target or Target.by_name("edge")
     module = case.module()
-    place(module, Target.by_name("edge"))
+    place(module, target)
     module.verify()
+    if allocated:
+        buffer(module, target)
+        allocate(module, target)
+        module.verify()
+    validate(module, target, allocated)
     memory = Memory()
     addresses = [memory.put(a) if isinstance(a, np.ndarray) else a for a in case.args]
     machine = Machine(memory.bytes(), case.grid)
@@ -38,6 +48,7 @@ def check(case: kernels.Case, passes: object = None) -> Machine:
     return machine
 
 
+@pytest.mark.parametrize("allocated", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_runs(name: str) -> None:
-    check(CASES[name]())
+def test_runs(name: str, allocated: bool) -> None:
+    check(CASES[name](), allocated=allocated)

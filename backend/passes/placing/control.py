@@ -19,11 +19,12 @@ def place_for(p: Placement, op: scf.ForOp, place_block: PlaceBlock) -> None:
     """A counted loop."""
     old = op.body.block
     carried = old.args[1:]
-    move(p, list(zip(op.iter_args, carried, strict=True)))
     scalars = [k for k, arg in enumerate(carried) if arg in p.in_core]
+    inits = [p.core(op.iter_args[k]) for k in scalars]  # before moves overwrite what they read
+    move(p, list(zip(op.iter_args, carried, strict=True)))
     lb, ub, step = (p.core(v) for v in (op.lb, op.ub, op.step))
     body = Block(arg_types=[lb.type, *(core_type(carried[k].type) for k in scalars)])
-    new = scf.ForOp(lb, ub, step, [p.core(op.iter_args[k]) for k in scalars], body)
+    new = scf.ForOp(lb, ub, step, inits, body)
     new.attributes.update(op.attributes)
     with p.block(body):
         p.define(old.args[0], body.args[0])
@@ -59,12 +60,12 @@ def place_if(p: Placement, op: scf.IfOp, place_block: PlaceBlock) -> None:
 def place_while(p: Placement, op: scf.WhileOp, place_block: PlaceBlock) -> None:
     """A loop with a condition."""
     before, after = op.before_region.block, op.after_region.block
-    move(p, list(zip(op.arguments, before.args, strict=True)))
     scalars = [k for k, arg in enumerate(before.args) if arg in p.in_core]
+    inits = [p.core(op.arguments[k]) for k in scalars]
+    move(p, list(zip(op.arguments, before.args, strict=True)))
     passed = [k for k, arg in enumerate(after.args) if arg in p.in_core]
     first = Block(arg_types=[core_type(before.args[k].type) for k in scalars])
     second = Block(arg_types=[core_type(after.args[k].type) for k in passed])
-    inits = [p.core(op.arguments[k]) for k in scalars]
     with p.block(first):
         for arg, k in zip(first.args, scalars, strict=True):
             p.define(before.args[k], arg)

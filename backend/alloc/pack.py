@@ -1,0 +1,68 @@
+"""Packing buffers into a memory: fast orders first, then search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .model import Buffer, Offsets, lower_bound
+from .search import search
+
+
+def pack(buffers: Sequence[Buffer], capacity: int) -> Offsets | None:
+    """Offsets at which buffers that are alive together do not overlap and all end within `capacity` bytes.
+
+    None when there are no such offsets. Tries first-fit in several orders, then an exact search.
+    """
+    if not buffers:
+        return {}
+    if lower_bound(list(buffers)) > capacity:
+        return None
+    best = pack_fast(buffers)
+    if peak(buffers, best) <= capacity:
+        return best
+    return search(buffers, capacity)
+
+
+def pack_fast(buffers: Sequence[Buffer]) -> Offsets:
+    """First-fit in several orders; the result with the lowest peak, which may exceed any capacity."""
+    bound = lower_bound(list(buffers))
+    best: Offsets | None = None
+    for order in _ORDERS:
+        offsets = first_fit(sorted(buffers, key=order))
+        if best is None or peak(buffers, offsets) < peak(buffers, best):
+            best = offsets
+        if peak(buffers, best) <= bound:
+            break
+    assert best is not None
+    return best
+
+
+_ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
+    lambda b: (-b.size, b.lower),
+    lambda b: (-(b.size * (b.upper - b.lower)), b.lower),
+    lambda b: (-(b.upper - b.lower), -b.size),
+    lambda b: (b.lower, -b.size),
+    lambda b: (-b.upper, -b.size),
+)
+
+
+def first_fit(buffers: Sequence[Buffer]) -> Offsets:
+    """Give each buffer, in the order given, the lowest offset that is free during its life."""
+    offsets: Offsets = {}
+    placed: list[tuple[int, Buffer]] = []  # by offset
+    for buffer in buffers:
+        at = 0
+        for offset, other in placed:
+            if other.lower < buffer.upper and buffer.lower < other.upper:
+                if offset >= at + buffer.size:
+                    break
+                at = max(at, offset + other.size)
+        offsets[buffer.id] = at
+        placed.append((at, buffer))
+        placed.sort(key=lambda entry: entry[0])
+    return offsets
+
+
+def peak(buffers: Sequence[Buffer], offsets: Offsets) -> int:
+    """One past the last byte in use."""
+    return max((offsets[b.id] + b.size for b in buffers), default=0)

@@ -1,0 +1,115 @@
+"""buffer: how many slots every ring gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+
+from ..dialects.locations import from_ir
+from ..errors import SramOverflowError
+from ..isa.table import Engine
+from ..target import Target
+from .buffer_model import Rates, loop_rates
+from .sram import RingUse, fit, ring_uses
+from .sram_overflow import kib, overflow_error
+
+
+def buffer(module: ModuleOp, target: Target, num_stages: int | None = None) -> None:
+    """Choose the slots of every ring from the cost model and the SRAM there is.
+
+    A ring between engines gets as many slots as its hand-overs take iterations, the most useful per byte
+    first, while all fits. `num_stages`, or the attribute `dsa.num_stages` of a loop, fixes the slots of
+    rings that are loaded in a loop. Raises SramOverflowError when single slots do not fit, or the fixed ones.
+    """
+    for kernel in module.ops:
+        if isinstance(kernel, func.FuncOp):
+            _buffer_kernel(kernel, target, num_stages)
+
+
+def _buffer_kernel(kernel: func.FuncOp, target: Target, num_stages: int | None) -> None:
+    uses = ring_uses(kernel)
+    slots = [1] * len(uses)
+    if fit(uses, slots, target) is None:
+        raise overflow_error(uses, slots, target)
+    fixed = _fixed_slots(uses, num_stages, target)
+    for number, count in fixed.items():
+        slots[number] = count
+    if fixed and fit(uses, slots, target) is None:
+        raise _stages_error(uses, slots, fixed, target)
+    rates = loop_rates(kernel, uses, target)
+    _give(uses, slots, rates, set(fixed), target)
+    for use, count in zip(uses, slots, strict=True):
+        use.ring.slots = IntegerAttr(count, i64)
+
+
+def _fixed_slots(uses: Sequence[RingUse], num_stages: int | None, target: Target) -> dict[int, int]:
+    """Slots by ring that the user fixed: for rings that LD fills once per iteration of their loop."""
+    fixed: dict[int, int] = {}
+    for number, use in enumerate(uses):
+        if not any(engine is Engine.LD and role == "w" for _, engine, role in use.accesses):
+            continue
+        stages = num_stages
+        attribute = use.loop.attributes.get("dsa.num_stages")
+        if isinstance(attribute, IntegerAttr):
+            stages = attribute.value.data
+        if stages is not None and _is_overlapped(use):
+            fixed[number] = min(max(1, stages), target.semaphore_max)
+    return fixed
+
+
+def _is_overlapped(use: RingUse) -> bool:
+    return len(use.engines) > 1
+
+
+def _stages_error(
+    uses: Sequence[RingUse], slots: Sequence[int], fixed: dict[int, int], target: Target
+) -> SramOverflowError:
+    """`num_stages` asks for more than there is."""
+    biggest = max(fixed, key=lambda number: uses[number].bytes * slots[number])
+    stages = slots[biggest]
+    possible = stages
+    while possible > 1:
+        possible -= 1
+        trial = [min(count, possible) if n in fixed else count for n, count in enumerate(slots)]
+        if fit(uses, trial, target) is not None:
+            break
+    total = sum(use.bytes * count for use, count in zip(uses, slots, strict=True))
+    use = uses[biggest]
+    return SramOverflowError(
+        f"num_stages={stages} needs {kib(total)} of SRAM, target {target.name!r} has "
+        f"{kib(target.sram_bytes)}; the biggest loaded tile, {use.ring.label.data}, takes "
+        f"{kib(use.bytes)} per stage",
+        from_ir(use.ring.location),
+        f"at most num_stages={possible} fits; smaller blocks make room for more",
+    )
+
+
+def _give(
+    uses: Sequence[RingUse],
+    slots: list[int],
+    rates: dict[int, Rates],
+    fixed: set[int],
+    target: Target,
+) -> None:
+    """Raise slots step by step, the step with the largest gain per byte first, while everything fits."""
+    open_ = {n for n in rates if n not in fixed}
+    while open_:
+        best = max(open_, key=lambda n: (_gain(rates[n], slots[n]) / uses[n].bytes, -n))
+        if _gain(rates[best], slots[best]) <= 0 or slots[best] >= target.semaphore_max:
+            open_.discard(best)
+            continue
+        slots[best] += 1
+        if fit(uses, slots, target) is None:
+            slots[best] -= 1
+            open_.discard(best)
+
+
+def _gain(rates: Rates, slots: int) -> float:
+    """Cycles that one more slot saves: the ring's turn bounds an iteration by held / slots."""
+    now, then = (max(rates.period, rates.held / count) for count in (slots, slots + 1))
+    saved = (now - then) * rates.turns
+    if slots < rates.wanted and saved <= 0:  # room for jitter, worth little
+        return rates.turns * 1e-6
+    return saved

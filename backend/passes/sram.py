@@ -1,0 +1,164 @@
+"""How the rings of a placed kernel use SRAM: who touches them, when they are alive, whether they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import func, scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from ..alloc.model import Buffer, Offsets, lower_bound
+from ..alloc.pack import pack
+from ..dialects import dsa
+from ..isa.table import BY_NAME, Engine
+from ..target import Target
+
+Interval = tuple[int, int]
+"""The first and the last position."""
+
+
+@dataclass(eq=False)
+class RingUse:
+    """A ring and its accesses. Positions count operations in program order.
+
+    `exact` is the life of the value in one turn of its home block; `loop` the innermost loop around that block
+    and `loop_wide` its positions.
+    """
+
+    ring: dsa.RingOp
+    home: Block
+    loop: Operation
+    accesses: list[tuple[Operation, Engine, str]]
+    exact: Interval
+    loop_wide: Interval
+
+    @property
+    def engines(self) -> set[Engine]:
+        """All engines that access it, CORE for the control core."""
+        return {engine for _, engine, _ in self.accesses}
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one slot."""
+        return self.ring.bytes.value.data
+
+
+def slot_stride(bytes_: int, target: Target) -> int:
+    """Bytes from one slot of a ring to the next."""
+    align = target.sram_align_bytes
+    return -(-bytes_ // align) * align
+
+
+def ring_uses(kernel: func.FuncOp) -> list[RingUse]:
+    """The rings of a kernel, in the order of their declarations."""
+    start: dict[Operation, int] = {}
+    end: dict[Operation, int] = {}
+    _number(kernel.body.block, start, end)
+    uses: list[RingUse] = []
+    for ring in kernel.body.block.ops:
+        if not isinstance(ring, dsa.RingOp):
+            continue
+        acquire = next(iter(ring.result.uses)).operation
+        assert isinstance(acquire, dsa.AcquireOp) and acquire.parent is not None
+        home = acquire.parent
+        users = [use.operation for use in acquire.result.uses]
+        spots = [_ancestor_in(op, home) for op in users] or [acquire]
+        loop = enclosing_loop(acquire)
+        uses.append(
+            RingUse(
+                ring,
+                home,
+                loop,
+                _accesses(acquire.result, users),
+                (min(start[op] for op in spots), max(end[op] for op in spots)),
+                (start[loop], end[loop]),
+            )
+        )
+    return uses
+
+
+def _number(block: Block, start: dict[Operation, int], end: dict[Operation, int]) -> None:
+    for op in block.ops:
+        start[op] = len(start) + len(end)
+        for region in op.regions:
+            for inner in region.blocks:
+                _number(inner, start, end)
+        end[op] = len(start) + len(end)
+
+
+def enclosing_loop(op: Operation) -> Operation:
+    """The innermost loop around an operation of the kernel's body."""
+    parent = op.parent_op()
+    while not isinstance(parent, scf.ForOp | scf.WhileOp):
+        assert parent is not None
+        parent = parent.parent_op()
+    return parent
+
+
+def _ancestor_in(op: Operation, block: Block) -> Operation:
+    while op.parent is not block:
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
+
+
+def _accesses(slot: SSAValue, users: Sequence[Operation]) -> list[tuple[Operation, Engine, str]]:
+    found: list[tuple[Operation, Engine, str]] = []
+    for op in dict.fromkeys(users):
+        if isinstance(op, dsa.IssueOp):
+            for name, value in op.bound().items():
+                if value is slot:
+                    role = BY_NAME[op.op.data].by_name[name.partition(".")[0]].role or ""
+                    found.append((op, op.engine, role.removeprefix("sram_")))
+        else:
+            found.append((op, Engine.CORE, "r"))
+    return found
+
+
+# Fitting
+
+
+def alone(use: RingUse, slots: int) -> bool:
+    """True when all accesses are of one engine's queue and there is nothing to overlap."""
+    return slots == 1 and len(use.engines) == 1
+
+
+_LIVES: tuple[Callable[[RingUse, int], Interval | None], ...] = (
+    lambda use, slots: None,
+    lambda use, slots: use.loop_wide,
+    lambda use, slots: use.exact if alone(use, slots) else use.loop_wide,
+    lambda use, slots: use.exact if slots == 1 else use.loop_wide,
+)
+"""Lives to try, from the one that reuses no address to the one that reuses all it may.
+
+An address that two engines use in one loop makes them wait for each other although no data flows between
+them, so rings of a loop stay apart while SRAM lasts; then only an engine's own temporaries share, then all.
+"""
+
+
+def buffers(uses: Sequence[RingUse], slots: Sequence[int], level: int, target: Target) -> list[Buffer]:  # fmt: skip
+    """The allocation problem at a level of reuse (0 to 3); a None life is the whole program."""
+    last = max((use.loop_wide[1] for use in uses), default=0)
+    result = []
+    for number, (use, count) in enumerate(zip(uses, slots, strict=True)):
+        life = _LIVES[level](use, count) or (0, last)
+        size = slot_stride(use.bytes, target) * count
+        result.append(Buffer(str(number), life[0], life[1] + 1, size))
+    return result
+
+
+def fit(uses: Sequence[RingUse], slots: Sequence[int], target: Target) -> list[int] | None:
+    """The address of every ring with the least reuse that fits the SRAM; None when nothing fits."""
+    for level in range(len(_LIVES)):
+        problem = buffers(uses, slots, level, target)
+        offsets: Offsets | None = pack(problem, target.sram_bytes)
+        if offsets is not None:
+            return [offsets[buffer.id] for buffer in problem]
+    return None
+
+
+def least_bytes(uses: Sequence[RingUse], slots: Sequence[int], target: Target) -> int:
+    """The most bytes alive at once with all the reuse there can be."""
+    return lower_bound(buffers(uses, slots, len(_LIVES) - 1, target))
