@@ -16,7 +16,7 @@ from dsalang._backend.target import Target
 from . import timeline as timeline_file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Event:
     """An instruction on an engine: busy in [start, end), complete (for DMA: after the latency) at `complete`.
 
@@ -31,7 +31,7 @@ class Event:
     address: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reason:
     """Why an engine stood still: `engine` and `template` say who it waited for, None and -1 when nobody."""
 

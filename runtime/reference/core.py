@@ -57,18 +57,23 @@ class Control(Protocol):
         """`count` operands of a call at `address` in the control core's memory."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Issued:
-    """An instruction in a queue: which template, its fields, when it was issued, what the issuer knew."""
+    """An instruction in a queue: which template, its fields, when it was issued, what the issuer knew.
+
+    `sem` is the semaphore of a set or wait, -1 for others; `waits` tells a wait.
+    """
 
     template: int
     prepared: Prepared
     fields: dict[str, FieldValue]
+    sem: int
+    waits: bool
     time: int
     clock: Clock
 
 
-@dataclass
+@dataclass(slots=True)
 class Transfer:
     """A DMA instruction between its start and its transfer."""
 
@@ -78,7 +83,7 @@ class Transfer:
     bytes: int
 
 
-@dataclass
+@dataclass(slots=True)
 class Queue:
     """An engine: its queue, when it is free, when what it started is complete."""
 
@@ -176,9 +181,9 @@ class CoreRun:
     def _start_time(self, queue: Queue) -> int | None:
         head = queue.waiting[0]
         time = max(head.time, queue.free)
-        if head.prepared.op != "wait":
+        if not head.waits:
             return time
-        token = self._semaphores.first(scalar(head.fields, "sem"))
+        token = self._semaphores.first(head.sem)
         return None if token is None else max(time, token.time)
 
     # The control core
@@ -206,10 +211,11 @@ class CoreRun:
         prepared = self._prepared[template]
         values = self._control.values(address, len(prepared.open)) if prepared.open else ()
         fields = prepared.bind(values)
-        if "sem" in fields and scalar(fields, "sem") >= len(self._semaphores):
-            raise ImageError(f"semaphore {fields['sem']} does not exist")
+        sem = scalar(fields, "sem") if "sem" in fields else -1
+        if sem >= len(self._semaphores):
+            raise ImageError(f"semaphore {sem} does not exist")
         clock = self._clocks.token(Engine.CORE)
-        self._issue = Issued(template, prepared, fields, 0, clock)
+        self._issue = Issued(template, prepared, fields, sem, prepared.op == "wait", 0, clock)
         cost = self._jitter(prepared.issue_cycles)
         self._time += cost
         self.stats.engines[Engine.CORE].busy += cost
@@ -277,10 +283,10 @@ class CoreRun:
         if op == "set":
             effect = max(time, queue.completed)
             token = Token(effect, self._clocks.token(engine), engine, issued.template)
-            self._semaphores.set_at(scalar(fields, "sem"), token)
+            self._semaphores.set_at(issued.sem, token)
             return
         if op == "wait":
-            token = self._semaphores.take(scalar(fields, "sem"))
+            token = self._semaphores.take(issued.sem)
             self._clocks.join(engine, token.clock)
             stats.stall(Reason("semaphore", token.setter, token.template), time - arrived)
             return
@@ -346,7 +352,7 @@ class CoreRun:
         for engine, queue in self._queues.items():
             if queue.waiting:
                 head = queue.waiting[0]
-                waits.append((engine.name, scalar(head.fields, "sem"), head.template))
+                waits.append((engine.name, head.sem, head.template))
         if self._call is not None:
             kind = CALLS[self._call[0]]
             if kind == "wait":

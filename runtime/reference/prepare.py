@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dsalang._backend import formats
 from dsalang._backend.cost import Fields, FieldValue, issue_cycles, scalar
 from dsalang._backend.errors import DeviceError, ImageError
 from dsalang._backend.image.model import Image, Template
@@ -13,6 +12,8 @@ from dsalang._backend.isa.check import BITS, check_program, normalized, type_ran
 from dsalang._backend.isa.table import BY_NAME, NONE, Engine
 from dsalang._backend.isa.vprog import VectorProgram
 from dsalang._backend.target import Target
+
+from .wellformed import SIZES, check_static
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class Prepared:
         if slot.type in ("u64", "i64"):
             return value & (1 << 64) - 1 if slot.type == "u64" else value
         low, high = type_range(slot.type)
+        if slot.name in SIZES:
+            low = 1
         if low <= value <= high:
             return value
         entry = f".{slot.entry}" if slot.entry >= 0 else ""
@@ -110,12 +113,8 @@ def _prepare(template: Template, image: Image, target: Target) -> Prepared:
         if number >= len(image.programs):
             raise ValueError(f"there is no vector program {number}")
         program = image.programs[number]
-    if op == "mma":
-        for name in ("fmt_a", "fmt_b"):
-            fmt = formats.BY_CODE.get(scalar(fields, name))
-            if fmt is None or fmt.name not in target.tensor.macs_per_cycle:
-                raise ValueError(f"the tensor engine of {target.name} does not multiply {fmt}")
     open_fields = tuple(_open_field(op, name) for name in template.open)
+    check_static(op, fields, template.open, program, target)
     if template.hbm_arg >= len(image.arguments):
         raise ValueError(f"{op} refers to argument {template.hbm_arg}, which does not exist")
     cost = issue_cycles(len(open_fields), target)

@@ -56,7 +56,7 @@ class Clocks:
         return tuple(self.known[engine])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Box:
     """A set of bytes: elements of `elem_bytes` at base + Σ i_d · stride_d, or at `addresses`."""
 
@@ -130,7 +130,7 @@ def overlap(a: Box, b: Box) -> bool:
     return bool((a.bitmap(low, high) & b.bitmap(low, high)).any())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Access:
     """What instruction number `number` of `engine` did to memory; `template` says where it came from.
 

@@ -12,7 +12,7 @@ from dsalang._backend.isa.table import Engine
 from .races import NOTHING, Clock
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Token:
     """One count of a semaphore. `setter` and `template` are None and -1 for initial credits."""
 
