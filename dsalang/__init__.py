@@ -76,20 +76,26 @@ _HOMES: dict[str, str] = {
 
 
 def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"module 'dsalang' has no attribute {name!r}")
     if name == "language":
         return import_module("dsalang.language")
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
-    elif name.startswith("_"):
-        raise AttributeError(f"module 'dsalang' has no attribute {name!r}")
     else:
-        language = import_module("dsalang.language")
-        if name not in language.__all__:
+        names = _language_names()
+        if name not in names:
             raise AttributeError(f"module 'dsalang' has no attribute {name!r}")
-        value = getattr(language, name)
+        value = names[name]
     globals()[name] = value
     return value
 
 
+def _language_names() -> dict[str, Any]:
+    names = vars(import_module("dsalang.language"))
+    hidden = ("annotations", "SimpleNamespace")
+    return {n: v for n, v in names.items() if not n.startswith("_") and n not in hidden}
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *import_module("dsalang.language").__all__, "language"})
+    return sorted({*globals(), *_HOMES, *_language_names(), "language"})
