@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,7 +79,7 @@ def classify(source: KernelSource, values: Mapping[str, Any]) -> Arguments:
         elif is_array(value):
             found.pointers[param.name] = view_of(value, param.name)
         else:
-            found.scalars[param.name] = _scalar(param, value)
+            found.scalars[param.name] = _scalar(source, param, value)
     return found
 
 
@@ -115,17 +116,24 @@ def constant_text(name: str, value: Any) -> str:
     )
 
 
-def _scalar(param: Param, value: Any) -> tuple[dtype, Number]:
+def _scalar(source: KernelSource, param: Param, value: Any) -> tuple[dtype, Number]:
     number = scalar_of(value, param.name)
-    declared = declared_type(param)
+    declared = declared_type(source, param)
     if declared is not None:
         return declared, _fit(param.name, number, declared)
     return number_type(param.name, number), number
 
 
-def declared_type(param: Param) -> dtype | None:
+def declared_type(source: KernelSource, param: Param) -> dtype | None:
     """The dtype that a parameter's annotation names (`n: dsa.int64`), None for other annotations."""
-    return param.annotation if isinstance(param.annotation, dtype) else None
+    found = param.annotation
+    if isinstance(found, str):  # postponed annotations
+        name, *path = found.strip("'\"").split(".")
+        try:
+            found = functools.reduce(getattr, path, source.lookup(name))
+        except (KeyError, AttributeError):
+            return None
+    return found if isinstance(found, dtype) else None
 
 
 def _fit(name: str, number: Number, kind: dtype) -> Number:

@@ -104,3 +104,30 @@ KNOBS: tuple[Knob[Any], ...] = (
 def code_key() -> str:
     """The knobs that change code and their values, for the cache key (the target has its own digest)."""
     return ";".join(f"{k.name}={k.get()}" for k in KNOBS if k.affects_code and k is not TARGET)
+
+
+def page() -> str:
+    """The text of docs/knobs.md."""
+    rows = [
+        f"| `{k.name}` | {k.allowed} | {_shown(k.default)} | {k.doc} | {'yes' if k.affects_code else ''} |"
+        for k in KNOBS
+    ]
+    return "\n".join(
+        [
+            "# Knobs",
+            "",
+            "Environment variables, read when used. Made from `jit/knobs.py` by",
+            "`python -c 'from dsalang._jit.knobs import page; print(page(), end=\"\")' > docs/knobs.md`.",
+            "",
+            "| variable | values | default | what it does | changes code |",
+            "| --- | --- | --- | --- | --- |",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, bool):
+        return str(int(default))
+    return str(default) if default else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 
 import ml_dtypes
 import numpy as np
@@ -95,7 +96,7 @@ def test_groups_are_the_connected_components_of_overlap(spans):
                     leader[i] = leader[j] = min(leader[i], leader[j])
     same = [[leader[i] == leader[j] for j in range(len(spans))] for i in range(len(spans))]
     assert same == [[gi == gj for gj in groups] for gi in groups]
-    for before, after in zip(extents, extents[1:]):
+    for before, after in itertools.pairwise(extents):
         assert before.stop <= after.start
 
 

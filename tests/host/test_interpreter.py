@@ -43,7 +43,7 @@ def test_every_builtin_has_a_meaning():
 
 @pytest.mark.parametrize("name", sorted(LANGUAGE))
 def test_builtins_take_the_languages_parameters(name):
-    wanted = [p for p in LANGUAGE[name].signature.parameters.values()]
+    wanted = list(LANGUAGE[name].signature.parameters.values())
     found = inspect.signature(IMPLEMENTATIONS[name]).parameters
     if any(p.kind is p.VAR_KEYWORD for p in found.values()):
         wanted = wanted[:3]
@@ -109,12 +109,12 @@ def test_promotion():
 @dsa.jit
 def logic(out, n):
     i = tl.arange(0, 8)
-    middle = 2 <= i < n and not (i == 4)
+    middle = 2 <= i < n and not (i > 3) | (i == 5)
     tl.store(out + i, tl.where(middle or (i == 7), 1.0, 0.0))
 
 
 def test_and_or_not_and_chains_work_on_tiles():
-    assert evaluate(logic, 6, n=8) == [0, 0, 1, 1, 0, 1, 0, 1]
+    assert evaluate(logic, 6, n=8) == [0, 0, 1, 1, 0, 0, 0, 1]
 
 
 @dsa.jit
@@ -337,7 +337,7 @@ def test_breakpoints_stop_in_the_users_file(monkeypatch):
         tl.store(x + pid, 1.0)
 
     stops[2](np.zeros(2, np.float32))
-    line = line_of("breakpoint()  # noqa")
+    line = line_of("        breakpoint()")
     assert seen == [(__file__, line, 0), (__file__, line, 1)]
 
 
