@@ -46,7 +46,7 @@ class State:
     neighbours: list[int]  # buffers alive at the same time
     floor: list[int]  # per section: top of what is placed
     total: list[int]  # per section: bytes not placed
-    least: list[int]  # per section: scratch of `fits`
+    least: list[int]  # per section: scratch of `bound`
     crossed: list[int]  # per section boundary: scratch of `split`
     scratch: list[int]  # a stack for what a node keeps
 
@@ -69,13 +69,14 @@ def search(s: State, items: int, count: int, lo: int, hi: int, current: int, las
     rest = save(s, items, count, lo, hi, saved)
     for c in range(found):
         buffer = s.scratch[candidates + c]
-        s.free = rest
-        if place(s, buffer):
+        if fits(s, buffer):
+            s.free = rest
+            place(s, buffer)
             result = split(s, items, count, lo, hi, buffer)
             if result != 0:
                 s.free = mark
                 return result
-        restore(s, items, count, lo, hi, saved)
+            restore(s, items, count, lo, hi, saved)
     s.free = mark
     return 0
 
@@ -141,24 +142,29 @@ def restore(s: State, items: int, count: int, lo: int, hi: int, at: int) -> int:
     return 0
 
 
+def fits(s: State, buffer: int) -> int:
+    """1 when every section of a buffer can still hold what is left once it stands at its lowest offset."""
+    room = s.capacity - s.lowest[buffer]
+    for t in range(s.first[buffer], s.end[buffer]):
+        if s.total[t] > room:
+            return 0
+    return 1
+
+
 def place(s: State, buffer: int) -> int:
-    """Put a buffer at its lowest offset; returns 0 when some section overflows by it."""
+    """Put a buffer at its lowest offset and raise its neighbours."""
     offset = s.lowest[buffer]
     top = offset + s.size[buffer]
     s.placed[buffer] = 1
     s.offset[buffer] = offset
-    fits = 1
     for t in range(s.first[buffer], s.end[buffer]):
         s.floor[t] = top
         s.total[t] -= s.size[buffer]
-        if top + s.total[t] > s.capacity:
-            fits = 0
-    if fits:
-        for k in range(s.neighbour_start[buffer], s.neighbour_start[buffer + 1]):
-            j = s.neighbours[k]
-            if s.placed[j] == 0 and s.lowest[j] < top:
-                s.lowest[j] = top
-    return fits
+    for k in range(s.neighbour_start[buffer], s.neighbour_start[buffer + 1]):
+        j = s.neighbours[k]
+        if s.placed[j] == 0 and s.lowest[j] < top:
+            s.lowest[j] = top
+    return 0
 
 
 def split(s: State, items: int, count: int, lo: int, hi: int, buffer: int) -> int:
@@ -200,4 +206,4 @@ def split(s: State, items: int, count: int, lo: int, hi: int, buffer: int) -> in
 @functools.cache
 def compiled() -> NativeModule:
     """The search as host code."""
-    return NativeModule(State, [search, bound, collect, save, restore, place, split])
+    return NativeModule(State, [search, bound, collect, save, restore, fits, place, split])

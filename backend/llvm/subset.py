@@ -127,9 +127,27 @@ class _Compiler:
         for parameter, argument in zip(node.args.args, function.args):
             if argument.type == WORD:
                 self.builder.store(argument, self.locals[parameter.arg])
+        self.arrays = self.load_arrays(node)
         self.block(node.body)
         if not self.builder.block.is_terminated:
             self.builder.ret(ZERO)
+
+    def load_arrays(self, node: ast.FunctionDef) -> dict[str, ir.Value]:
+        """Addresses of the arrays that the function uses, loaded once: they never change."""
+        used = {
+            n.value.attr
+            for n in ast.walk(node)
+            if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Attribute)
+        }
+        (state,) = self.state.values()
+        return {
+            name: self.builder.inttoptr(self.builder.load(self.field(state, name)), WORDS)
+            for name in sorted(used)
+        }
+
+    def field(self, state: ir.Value, name: str) -> ir.Value:
+        """The address of a field of the state."""
+        return self.builder.gep(state, [ir.Constant(WORD, self.fields.index(name))])
 
     def block(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
@@ -228,11 +246,9 @@ class _Compiler:
             return self.locals[node.id]
         if isinstance(node, ast.Attribute):
             assert isinstance(node.value, ast.Name)
-            index = ir.Constant(WORD, self.fields.index(node.attr))
-            return self.builder.gep(self.state[node.value.id], [index])
-        assert isinstance(node, ast.Subscript)
-        array = self.builder.inttoptr(self.builder.load(self.place(node.value)), WORDS)
-        return self.builder.gep(array, [self.value(node.slice)])
+            return self.field(self.state[node.value.id], node.attr)
+        assert isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute)
+        return self.builder.gep(self.arrays[node.value.attr], [self.value(node.slice)])
 
     def truth(self, node: ast.expr) -> ir.Value:
         """An i1."""
