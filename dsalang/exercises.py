@@ -128,7 +128,7 @@ def _check_matmul_nt(kernel: Any) -> str:
         grid = (-(-m // 64), -(-n // 64))
         run = kernel[grid](a, b, c[0], m, n, k, BM=64, BN=64, BK=32)
         _compare(c, a.astype(np.float64) @ b.astype(np.float64).T, 4e-3, f"{m}×{n}×{k}")
-        shares.append(run.utilisation["MM"])
+        shares.append(run.utilisation("MM"))
     return f"right for three shapes, tensor engine {shares[-1]:.0%} busy on 128×256×192"
 
 

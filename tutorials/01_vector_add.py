@@ -33,7 +33,7 @@ out = np.zeros_like(x)
 
 run = add[(dsa.cdiv(n, 16384),)](x, y, out, n, BLOCK=16384)
 assert np.array_equal(out, x + y)
-run.summary()
+print(run.summary())
 
 # %% [markdown]
 # Vector add is limited by HBM: 12 bytes move for each addition. How close are we to what the memory

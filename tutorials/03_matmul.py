@@ -53,7 +53,7 @@ for block in (64, 128, 256):
     kib = 2 * block * block * 2 // 1024 + block * block * 4 // 1024
     print(
         f"{block:3d}³ tiles: {kib:4d} KiB for one A, B and fp32 C tile; {run.microseconds:6.1f} µs, "
-        f"tensor engine {run.utilisation['MM']:.0%} busy, {run.hbm_bytes / 1e6:.1f} MB of HBM traffic"
+        f"tensor engine {run.utilisation('MM'):.0%} busy, {run.hbm_bytes / 1e6:.1f} MB of HBM traffic"
     )
 
 # %% [markdown]
