@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def floats(count: int, start: float = 0.0) -> np.ndarray:
     return np.arange(count, dtype=np.float32) + np.float32(start)
 
 
-def fails(program: Program, line: int | None, match: str, **options: object) -> DeviceError:
+def fails(program: Program, line: int | None, match: str, **options: Any) -> DeviceError:
     with pytest.raises(DeviceError, match=match) as caught:
         program.run(**options)
     assert (caught.value.loc.line if caught.value.loc else None) == line

@@ -9,8 +9,11 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from dsalang._backend.dialects import parse_ir
+from dsalang._backend.dialects.dsa import SetOp, WaitOp
 from dsalang._backend.errors import DeviceError, ImageError
+from dsalang._backend.passes.check import check
 from dsalang._backend.passes.lower import lower
+from dsalang._backend.passes.sync import sync
 from dsalang._backend.target import Target
 from dsalang._runtime.memory import Memory, Segment
 from dsalang._runtime.reference.engine import run
@@ -165,6 +168,46 @@ def test_a_kernel_without_flags_is_a_race_with_both_lines() -> None:
     with pytest.raises(DeviceError, match=r"race: .*k\.py:\d+:1") as caught:
         launch_add(add_kernel(flags=False), Target.by_name("edge"), 1000, Options(check_init=False))
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("sem", range(4))
+def test_every_pair_is_missed(sem: int) -> None:
+    """Without one semaphore's sets and waits, the engine finds the race that it prevented."""
+    module = add_kernel(flags=True)
+    for op in list(module.walk()):
+        if isinstance(op, (SetOp, WaitOp)) and op.sem.value.data == sem:
+            op.detach()
+    with pytest.raises(DeviceError, match="race: "):
+        launch_add(module, Target.by_name("edge"), 1000, Options(check_init=False))
+
+
+@pytest.mark.parametrize("sem", range(4))
+def test_missing_sets_are_a_deadlock(sem: int) -> None:
+    module = add_kernel(flags=True)
+    for op in list(module.walk()):
+        if isinstance(op, SetOp) and op.sem.value.data == sem:
+            op.detach()
+    with pytest.raises(DeviceError, match=rf"deadlock.* waits on semaphore {sem}, which nobody"):
+        launch_add(module, Target.by_name("edge"), 1000)
+
+
+@pytest.mark.parametrize("sem", range(4))
+def test_missing_waits_overflow_the_semaphore_or_race(sem: int) -> None:
+    module = add_kernel(flags=True)
+    for op in list(module.walk()):
+        if isinstance(op, WaitOp) and op.sem.value.data == sem:
+            op.detach()
+    with pytest.raises(DeviceError, match=r"race: |overflowed"):
+        launch_add(module, Target.by_name("edge"), 1000, Options(check_init=False))
+
+
+def test_flags_of_the_sync_pass_are_enough() -> None:
+    edge = Target.by_name("edge")
+    module = add_kernel(flags=False)
+    sync(module, edge)
+    check(module, edge)
+    for seed in (None, 1, 2):
+        launch_add(module, edge, 1000, Options(adversarial_seed=seed))
 
 
 WORK = """program inputs(int8) scalars() outputs(int8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -38,7 +39,7 @@ def encode(row: Row, rd: int, rs1: int, rs2: int, imm: int) -> int:
     return word | rs1 << 15 | rs2 << 20 | field | (imm >> 11 & 1) << 7
 
 
-def core_for(words: list[int], **changes: object) -> ControlCore:
+def core_for(words: list[int], **changes: Any) -> ControlCore:
     code = b"".join(word.to_bytes(4, "little") for word in words)
     image = dataclasses.replace(Program().image(), code=code, code_address=BASE, entry=0)
     return ControlCore(dataclasses.replace(image, **changes), (), 0, 1)

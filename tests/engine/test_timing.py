@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ def span(event: Event) -> tuple[str, int, int, int]:
     return event.engine.name, event.start, event.end, event.complete
 
 
-def spans(program: Program, **options: object) -> list[tuple[str, int, int, int]]:
+def spans(program: Program, **options: Any) -> list[tuple[str, int, int, int]]:
     result = program.run(**options)
     return [span(event) for event in result.cores[0].events]
 
