@@ -29,6 +29,8 @@ from .simplify_emit import Emitter
 from .simplify_fold import float_constant, int_constant
 from .simplify_regions import terminator
 
+Operand = SSAValue | list[SSAValue] | None
+
 _MEMORY = (tile.LoadOp, tile.StoreOp, tile.AtomicOp)
 
 
@@ -42,7 +44,7 @@ def access(module: ModuleOp) -> None:
 
 def _access_function(function: func.FuncOp) -> None:
     block = function.body.block
-    arguments = {a: n for n, a in enumerate(block.args) if is_pointer(a.type)}
+    arguments: dict[SSAValue, int] = {a: n for n, a in enumerate(block.args) if is_pointer(a.type)}
     analysis = Analysis(arguments)
     ops = tuple(function.body.walk())
     analyse_block(block, analysis, _needed(ops))
@@ -232,7 +234,7 @@ class _Access:
             return self.emit.reshape(value, (1,))
         return self.emit.splat(value, (1,))
 
-    def _box(self, conjuncts: list[Conjunct]) -> list[object]:
+    def _box(self, conjuncts: list[Conjunct]) -> list[Operand]:
         """Operands of a box: base, strides, lo, hi, wrap_starts, wraps, indices."""
         math, form = self.math, self.form
         lo, hi = Masks(self.analysis, math).box(self.shape, conjuncts)

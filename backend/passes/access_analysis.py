@@ -18,8 +18,20 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ..dialects import tile
 from ..dialects.types import PtrType, element_type, format_of, shape_of, with_shape
-from .access_forms import Affine, Form, Indexed, Scalar, ScalarMath, Term, Wrapped, scale, slots
-from .access_forms import same_structure, with_coef, with_slots
+from .access_forms import (
+    Affine,
+    Form,
+    Indexed,
+    Scalar,
+    ScalarMath,
+    Term,
+    Wrapped,
+    same_structure,
+    scale,
+    slots,
+    with_coef,
+    with_slots,
+)
 from .access_slices import Slices, unit_reshape
 from .simplify_emit import after
 from .simplify_fold import int_constant
@@ -57,8 +69,9 @@ def is_never_negative(a: Scalar, depth: int = 16) -> bool:
         return False
     if isinstance(owner, Block):
         loop = owner.parent_op()
-        counter = isinstance(loop, scf.ForOp) and a is owner.args[0]
-        return counter and is_never_negative(loop.lb, depth - 1)
+        if not isinstance(loop, scf.ForOp) or a is not owner.args[0]:
+            return False
+        return is_never_negative(loop.lb, depth - 1)
     if not isinstance(owner, tile.MapOp):
         return False
     known = [is_never_negative(x, depth - 1) for x in owner.args]
@@ -188,12 +201,13 @@ class Analysis:
 
     def add(self, a: Form, b: Form, math: ScalarMath, sign: int = 1) -> Form:
         """a + sign * b."""
-        b = scale(b, sign, math)
+        const = math.add(a.const, b.const) if sign == 1 else math.sub(a.const, b.const)
+        b = scale(replace(b, const=0), sign, math)
         terms = tuple(
             self._add_terms(x, y, size, math)
             for x, y, size in zip(a.terms, b.terms, a.shape, strict=True)
         )
-        return Form(a.shape, math.add(a.const, b.const), terms, a.rest + b.rest, max(a.arg, b.arg))
+        return Form(a.shape, const, terms, a.rest + b.rest, max(a.arg, b.arg))
 
     def _add_terms(self, a: Term, b: Term, size: int, math: ScalarMath) -> Term:
         if a is None or b is None:

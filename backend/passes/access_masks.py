@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ..dialects import tile
-from ..dialects.types import shape_of
 from .access_analysis import Analysis, int_width
 from .access_forms import Affine, Form, Scalar, ScalarMath
 from .access_slices import source_dims

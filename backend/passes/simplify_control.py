@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from .simplify_fold import int_constant
 from .simplify_regions import carried, inline_block, replace_results, terminator
@@ -91,8 +91,8 @@ def _passed(
     value: SSAValue, after: Block, outward: list[SSAValue] | tuple[SSAValue, ...]
 ) -> object:
     """What the before region handed over as a block argument of the after region."""
-    if value.owner is after:
-        return outward[value.index]  # type: ignore[attr-defined]
+    if isinstance(value, BlockArgument) and value.block is after:
+        return outward[value.index]
     return None
 
 

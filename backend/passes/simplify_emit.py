@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, LocationAttr, StringAttr, i1
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    StringAttr,
+    i1,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ..dialects import tile
@@ -55,7 +63,8 @@ class Emitter:
         if isinstance(type_, IntegerType):
             attribute = IntegerAttr(int(value), type_, truncate_bits=True)
         else:
-            attribute = FloatAttr(float(value), type_)  # type: ignore[arg-type]
+            assert isinstance(type_, AnyFloat)
+            attribute = FloatAttr(float(value), type_)
         return self._new(arith.ConstantOp, (), type_, {"value": attribute})
 
     def filled(self, value: int | float, type_: Attribute) -> SSAValue:

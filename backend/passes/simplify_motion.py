@@ -80,7 +80,7 @@ def _hoist(block: Block, loop: Operation, movable_loads: set[Operation]) -> bool
     for op in tuple(block.ops):
         pure = not op.regions and op is not block.last_op and op.has_trait(Pure)
         if (pure or op in movable_loads) and not any(_defined_in(v, block) for v in op.operands):
-            op.detach()
+            block.detach_op(op)
             loop.parent.insert_op_before(op, loop)
             moved = True
     return moved

@@ -18,7 +18,7 @@ def inline_block(block: Block, before: Operation, args: Sequence[SSAValue]) -> l
     yielded = list(terminator.operands)
     block.erase_op(terminator)
     while (op := block.first_op) is not None:
-        op.detach()
+        block.detach_op(op)
         before.parent.insert_op_before(op, before)
     return yielded
 
