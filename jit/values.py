@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -135,7 +136,7 @@ def describe(operand: Operand) -> str:
     return "an undefined value"
 
 
-@lru_cache(maxsize=None)
+@cache
 def ir_scalar(element: ElementType) -> Attribute:
     """The IR type of a scalar of this type. Fails for types that the machine lacks."""
     if isinstance(element, pointer_type):
@@ -208,10 +209,8 @@ def static_dtype(operand: Operand, what: str) -> ElementType:
     """A compile-time dtype."""
     value = static(operand, what)
     if isinstance(value, str):
-        try:
+        with suppress(ValueError):
             value = dtype(value)
-        except ValueError:
-            pass
     if not isinstance(value, dtype | pointer_type):
         fail(f"{what} must be a dtype, not {describe(operand)}", "for example tl.float32")
     return value

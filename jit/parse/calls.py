@@ -7,7 +7,7 @@ import math
 import operator
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import dtypes, lowering, semantics
 from ..builtin import Builtin
@@ -30,6 +30,8 @@ from ..values import (
     wrap,
 )
 from .context import RESULT, Context, Scope, assigned_names
+
+T = TypeVar("T")
 
 MAX_CALL_DEPTH = 100
 
@@ -56,7 +58,7 @@ def call(
     return _host_call(target, args, kwargs)
 
 
-def _lookup(table: dict[Any, Any], key: object) -> Any:
+def _lookup(table: dict[Any, T], key: object) -> T | None:
     try:
         return table.get(key)
     except TypeError:  # unhashable

@@ -27,7 +27,9 @@ OpT = TypeVar("OpT", bound=Operation)
 class Place(Protocol):
     """Where the parser is: gives the source place when an operation needs it."""
 
-    def __call__(self) -> Loc: ...
+    def __call__(self) -> Loc:
+        """The place."""
+        ...
 
 
 class Emitter:

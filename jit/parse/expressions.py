@@ -33,6 +33,7 @@ BINARY: dict[type[ast.operator], str] = {
     ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|",
     ast.BitXor: "^", ast.MatMult: "@",
 }  # fmt: skip
+CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
 COMPARE: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
 }  # fmt: skip
@@ -267,7 +268,7 @@ def _subscript(ctx: Context, node: ast.Subscript) -> Operand:
         fail(f"an index of {describe(owner)} must be known at compile time")
     try:
         if items is not None:
-            picked = items[key]
+            picked: Operand = items[key]
             return picked
         if isinstance(owner, Static):
             return wrap(owner.value[key])
@@ -302,7 +303,7 @@ def _joined(ctx: Context, node: ast.JoinedStr) -> Operand:
         known, python = to_python(value)
         spec = to_python(expression(ctx, piece.format_spec))[1] if piece.format_spec else ""
         if piece.conversion != -1 and known:
-            python = {"r": repr, "s": str, "a": ascii}[chr(piece.conversion)](python)
+            python = CONVERSIONS[chr(piece.conversion)](python)
         try:
             parts.append(format(python, spec) if known else describe(value))
         except Exception as error:

@@ -229,10 +229,8 @@ class _Counter:
     def _integer(self, operand: Operand, what: str) -> Value | Static:
         value = semantics.numeric(operand, f"the {what} of range")
         element = semantics.operand_dtype(value)
-        if (
-            not (isinstance(element, dtype) and element.is_int())
-            or isinstance(value, Value)
-            and value.shape
+        if not (isinstance(element, dtype) and element.is_int()) or (
+            isinstance(value, Value) and value.shape
         ):
             fail(f"the {what} of range must be an integer scalar, not {describe(operand)}")
         return value
