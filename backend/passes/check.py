@@ -9,6 +9,8 @@ only what is incomplete by both accounts. Instructions issued later are incomple
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -23,6 +25,8 @@ from ..target import Target
 from .check_program import Branch, Issue, Loop, Program, Rotate, Signal, Step, Touch, build
 
 ENGINES = tuple(Engine)
+PATIENCE = 3
+"""Turns of a loop after which growing counts are taken to grow to their end."""
 CREDIT = -1
 """Origin of a token that no set has made."""
 
@@ -36,42 +40,49 @@ class Hazard:
     locs: tuple[Loc | None, ...]
 
 
-@dataclass(frozen=True)
-class Token:
-    """A semaphore's count of one: what may be incomplete when it is there, and the set it comes from."""
-
-    vector: int
-    origin: int
-
-
 @dataclass
 class State:
-    """Vectors by engine and tokens by semaphore, the oldest first."""
+    """Vectors by engine; by semaphore the tokens that are out, the oldest first: vectors, and sets they come from."""
 
     engines: list[int]
-    tokens: dict[int, list[Token]]
+    tokens: dict[int, list[int]]
+    origins: dict[int, list[int]]
 
     def copy(self) -> State:
         """A state that can change without changing this one."""
-        return State(list(self.engines), {sem: list(queue) for sem, queue in self.tokens.items()})
+        return State(
+            list(self.engines),
+            {sem: list(queue) for sem, queue in self.tokens.items()},
+            {sem: list(queue) for sem, queue in self.origins.items()},
+        )
 
 
-class _Stop(Exception):
+class _StopError(Exception):
     """The program cannot be interpreted further."""
 
 
 class Interpreter:
-    """Runs a program, with the signals in `skip` left out; collects hazards and which set fed which wait."""
+    """Runs a program, with the signals in `skip` left out; collects hazards and which set fed which wait.
 
-    def __init__(self, program: Program, target: Target, skip: Collection[Signal] = ()) -> None:
+    With `hasten` loops converge fast, but overflows may be found that cannot happen.
+    """
+
+    def __init__(
+        self, program: Program, target: Target, skip: Collection[Signal] = (), hasten: bool = True
+    ) -> None:
         self.program = program
+        self.hasten = hasten
         self.target = target
         self.skip = {id(signal) for signal in skip}
         self.hazards: dict[tuple[object, ...], Hazard] = {}
         self.matches: set[tuple[int, int]] = set()
         self.setters: dict[int, set[Engine]] = {}
         self.waiters: dict[int, set[Engine]] = {}
+        self.counts: dict[int, list[int]] = {signal.sem: [] for signal in program.signals}
+        """Where the counts of each semaphore's waits are."""
         for signal in program.signals:
+            if signal.number in program.counts:
+                self.counts[signal.sem].append(program.counts[signal.number])
             if id(signal) not in self.skip:
                 group = self.setters if signal.is_set else self.waiters
                 group.setdefault(signal.sem, set()).add(signal.engine)
@@ -79,18 +90,18 @@ class Interpreter:
     def run(self) -> list[Hazard]:
         """All hazards found."""
         credits = self.program.credits
-        tokens: dict[int, list[Token]] = {sem: [] for sem in self.program.sem_at}
+        start = State([0] * len(ENGINES), {}, {})
+        for sem in {signal.sem for signal in self.program.signals}:
+            start.tokens[sem], start.origins[sem] = [], []
         for sem, count in enumerate(credits):
             if count > self.target.semaphore_max:
                 self.report("overflow", f"semaphore {sem} starts with {count} credits", ())
-            tokens[sem] = [Token(0, CREDIT)] * count
+            start.tokens[sem], start.origins[sem] = [0] * count, [CREDIT] * count
         for signal in self.program.signals:
             if not 0 <= signal.sem < self.target.semaphores:
                 self.report("overflow", f"the target has no semaphore {signal.sem}", (signal.op,))
-        try:
-            self.steps(self.program.steps, State([0] * len(ENGINES), tokens))
-        except _Stop:
-            pass
+        with contextlib.suppress(_StopError):
+            self.steps(self.program.steps, start)
         return list(self.hazards.values())
 
     def report(self, kind: str, message: str, ops: tuple[Operation, ...]) -> None:
@@ -122,7 +133,7 @@ class Interpreter:
 
     def loop(self, step: Loop, head: State) -> State:
         """Go round until nothing new comes in at the head."""
-        while True:
+        for turn in itertools.count():
             state = head.copy()
             if step.grid:
                 _change(state, lambda vector: vector & ~self.program.hbm)
@@ -130,12 +141,34 @@ class Interpreter:
             back = self.steps(step.body, leave.copy())
             joined = self.join(head, back, step.op)
             if joined == head:
-                return leave if step.before else head
+                break
+            if self.hasten and turn >= PATIENCE:
+                self.widen(head, joined)
             head = joined
+        return leave if step.before else head
+
+    def widen(self, old: State, new: State) -> None:
+        """Let counts of waits that are still growing grow to their end at once."""
+
+        def grown(before: int, after: int) -> int:
+            more = (after & ~before) >> self.program.first_count
+            wide = self.target.semaphore_max + 1
+            full = (1 << wide) - 1
+            at = self.program.first_count
+            while more:
+                if more & full:
+                    after |= full << at
+                more >>= wide
+                at += wide
+            return after
+
+        new.engines = [grown(x, y) for x, y in zip(old.engines, new.engines)]
+        for sem, queue in new.tokens.items():
+            queue[:] = [grown(x, y) for x, y in zip(old.tokens[sem], queue)]
 
     def join(self, a: State, b: State, op: Operation) -> State:
         """What may be incomplete on either way; both ways must leave equally many tokens."""
-        tokens = {}
+        joined = State([x | y for x, y in zip(a.engines, b.engines)], {}, {})
         for sem, queue in a.tokens.items():
             other = b.tokens[sem]
             if len(queue) != len(other):
@@ -145,11 +178,10 @@ class Interpreter:
                     "depending on the way taken",
                     (op,),
                 )
-                raise _Stop
-            tokens[sem] = [
-                Token(s.vector | t.vector, max(s.origin, t.origin)) for s, t in zip(queue, other)
-            ]
-        return State([x | y for x, y in zip(a.engines, b.engines)], tokens)
+                raise _StopError
+            joined.tokens[sem] = [x | y for x, y in zip(queue, other)]
+            joined.origins[sem] = [max(x, y) for x, y in zip(a.origins[sem], b.origins[sem])]
+        return joined
 
     def issue(self, step: Issue, state: State) -> None:
         """An instruction enters its queue, or the control core reads."""
@@ -181,19 +213,22 @@ class Interpreter:
         vector = state.engines[step.engine]
         queue = state.tokens[step.sem]
         most = self.target.semaphore_max
-        queue.append(Token(vector & ~self.program.own[step.engine], id(step)))
+        full = (1 << most + 1) - 1
+        queue.append(vector & ~self.program.own[step.engine])
+        state.origins[step.sem].append(step.number)
         if self.is_shared(step.sem):
             count = len(queue)
             most = 1
         else:
-            waits = vector >> self.program.sem_at[step.sem] & ((1 << most + 1) - 1)
-            count = len(queue) + waits.bit_length()  # The low bits are set, as many as waits.
+            count = len(queue) + sum(
+                (vector >> first & full).bit_length() for first in self.counts[step.sem]
+            )
         if count > most:
             self.report(
                 "overflow", f"semaphore {step.sem} can count to {count}, above {most}", (step.op,)
             )
             if len(queue) > most:
-                raise _Stop
+                raise _StopError
 
     def wait(self, step: Signal, state: State) -> None:
         """Take the oldest token."""
@@ -204,9 +239,9 @@ class Interpreter:
                 f"{step.engine.name} waits for semaphore {step.sem}, which nothing issued before sets",
                 (step.op,),
             )
-            raise _Stop
+            raise _StopError
         token = queue.pop(0)
-        self.matches.add((token.origin, id(step)))
+        self.matches.add((state.origins[step.sem].pop(0), step.number))
         if self.is_shared(step.sem) and (queue or self.waiters[step.sem] != {Engine.CORE}):
             self.report(
                 "race",
@@ -214,10 +249,10 @@ class Interpreter:
                 (step.op,),
             )
         if step.engine is Engine.CORE:
-            core = state.engines[Engine.CORE] & token.vector
+            core = state.engines[Engine.CORE] & token
             state.engines = [vector & core for vector in state.engines]
             return
-        first, most = self.program.sem_at[step.sem], self.target.semaphore_max + 1
+        first, most = self.program.counts[step.number], self.target.semaphore_max + 1
         mask = ((1 << most) - 1) << first
         mine = state.engines[step.engine]
 
@@ -225,7 +260,7 @@ class Interpreter:
             return vector & ~mask | (vector & mask) << 1 & mask | 1 << first
 
         _change(state, one_more)
-        state.engines[step.engine] = mine & token.vector & ~mask
+        state.engines[step.engine] = mine & token & ~mask
 
     def is_shared(self, sem: int) -> bool:
         """Whether several engines set or wait on a semaphore: then nobody's token is first."""
@@ -248,7 +283,8 @@ def _change(state: State, change: Callable[[int], int]) -> None:
     """Apply a change to every vector of a state."""
     state.engines = [change(vector) for vector in state.engines]
     for queue in state.tokens.values():
-        queue[:] = [Token(change(token.vector), token.origin) for token in queue]
+        if queue:
+            queue[:] = [change(vector) for vector in queue]
 
 
 def _name(step: Issue) -> str:
@@ -256,9 +292,17 @@ def _name(step: Issue) -> str:
     return f"{step.engine.name} {name}"
 
 
+def hazards_of(program: Program, target: Target, skip: Collection[Signal] = ()) -> list[Hazard]:
+    """The hazards of a program without the signals in `skip`."""
+    hazards = Interpreter(program, target, skip).run()
+    if any(hazard.kind == "overflow" for hazard in hazards):
+        hazards = Interpreter(program, target, skip, hasten=False).run()
+    return hazards
+
+
 def find_hazards(module: ModuleOp, target: Target) -> list[Hazard]:
     """Every race, deadlock, overflow and imbalance of a kernel with its semaphores in place."""
-    return Interpreter(build(module, target), target).run()
+    return hazards_of(build(module, target), target)
 
 
 def check(module: ModuleOp, target: Target) -> None:

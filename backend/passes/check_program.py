@@ -6,15 +6,15 @@ A vector is a Python int, a set of things that may still be going on:
   that an instance of instruction q from a rotation whose age is a modulo S may be incomplete. Rotating the
   ring moves every plane on by one; plane 0 is the slot that is current now.
 - For each instruction that touches HBM one bit: an instance of this program may be incomplete.
-- For each semaphore `semaphore_max` + 1 bits, of which the low u are set when up to u of the latest waits on
-  it may be incomplete.
+- For each wait of an engine `semaphore_max` + 1 bits, of which the low u are set when up to u of its latest
+  instances may be incomplete.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Union
+from typing import TypeAlias
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp
@@ -55,6 +55,7 @@ class Signal:
     engine: Engine
     sem: int
     is_set: bool
+    number: int
 
 
 @dataclass
@@ -75,7 +76,7 @@ class Branch:
     op: Operation
 
 
-Step = Union[Issue, Rotate, Signal, Loop, Branch]
+Step: TypeAlias = "Issue | Rotate | Signal | Loop | Branch"
 
 
 @dataclass
@@ -100,8 +101,9 @@ class Program:
     signals: list[Signal]
     own: dict[Engine, int]
     hbm: int
-    sem_at: dict[int, int]
-    """The first bit of each semaphore's waits."""
+    first_count: int
+    counts: dict[int, int]
+    """The first bit of each wait's count, by its number, side by side from `first_count`."""
     names: dict[int, Touch]
     """What a bit stands for."""
 
@@ -139,18 +141,21 @@ class Builder:
             if touch.bits:
                 touch.issue.born |= 1 << touch.bits[0]
         self.find_foes()
-        sem_at = {}
-        for sem in sorted({signal.sem for signal in self.signals}):
-            sem_at[sem] = free
+        counts, first_count = {}, free
+        for signal in self.signals:
+            if signal.is_set or signal.engine is Engine.CORE:
+                continue
+            counts[signal.number] = free
             free += self.target.semaphore_max + 1
         credits = self.function.attributes.get("dsa.credits")
         return Program(
             steps,
-            list(ints(credits)) if credits is not None else [],  # type: ignore[arg-type]
+            list(ints(credits)) if credits is not None else [],
             self.signals,
             own,
             hbm,
-            sem_at,
+            first_count,
+            counts,
             {bit: touch for touch in self.touches for bit in touch.bits},
         )
 
@@ -176,7 +181,7 @@ class Builder:
             elif isinstance(op, (dsa.SetOp, dsa.WaitOp)):
                 engine = Engine(op.engine.value.data)
                 is_set = isinstance(op, dsa.SetOp)
-                signal = Signal(op, engine, op.sem.value.data, is_set)
+                signal = Signal(op, engine, op.sem.value.data, is_set, len(self.signals))
                 self.signals.append(signal)
                 found.append(signal)
             elif isinstance(op, scf.ForOp):
@@ -242,7 +247,7 @@ class Builder:
                 self.oppose(by_ring[ring], by_ring[other], every_age=True)
                 self.oppose(by_ring[other], by_ring[ring], every_age=True)
         alias_attr = self.function.attributes.get("dsa.alias")
-        alias = None if alias_attr is None else ints(alias_attr)  # type: ignore[arg-type]
+        alias = None if alias_attr is None else ints(alias_attr)
         for first in by_ring[None]:
             for later in by_ring[None]:
                 if may_alias(alias, first.arg, later.arg):

@@ -42,7 +42,7 @@ def dependences(kernel: Kernel, most: int) -> list[Dependence]:
 def _conflicts(kernel: Kernel) -> Iterator[tuple[Access, Access]]:
     """Ordered pairs of accesses that may touch the same bytes and that no queue orders."""
     by_ring: dict[int, list[Access]] = {id(ring): [] for ring in kernel.rings}
-    hbm = []
+    hbm: list[Access] = []
     for access in kernel.accesses:
         (hbm if access.ring is None else by_ring[id(access.ring)]).append(access)
     groups = [(by_ring[id(a)], by_ring[id(b)]) for a, b in _overlapping(kernel.rings)]

@@ -7,19 +7,34 @@ after it (where sets stand). Executions of a body are numbered over the kernel's
 An edge says: what `source` has completed when it gets to `set_at` in execution k, `target` knows at
 `wait_at` in execution k + distance. In its own queue an engine keeps what it knows, and what the control
 core knows holds for everything that it issues from there on.
+
+That an engine has gone past an instruction of its own does not mean that the instruction is complete. So
+an engine has two nodes: what it knows (of others, and of itself through its own semaphores), and `own`, what
+it has issued, which only its sets tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import LocationAttr
 
 from ..isa.table import QUEUED, Engine
 from .sync_accesses import Access, Body
+from .sync_dependences import Dependence
 
-Moment = int
+Moment: TypeAlias = int
+Node: TypeAlias = int
+Passage: TypeAlias = "tuple[frozenset[Node], int]"
+"""Nodes, and the child that they leave or enter."""
+
+NEVER = 1 << 60
+
+
+def own(engine: Engine) -> Node:
+    """The node of what an engine has issued; `int(engine)` is the node of what it knows."""
+    return int(engine) + len(Engine)
 
 
 @dataclass(eq=False)
@@ -38,19 +53,28 @@ class Edge:
     distance: int
     set_location: LocationAttr
     wait_location: LocationAttr
+    reason: Dependence | None
+    """The dependence it was made for, None when for several or none."""
     drain: bool = False
     leash: bool = False
 
 
-@dataclass
 class Graph:
-    """The edges of every body."""
+    """The edges of every body, and what follows from them.
 
-    edges: dict[int, list[Edge]] = field(default_factory=dict)
+    Answers are remembered. What enters and leaves a child depends on the bodies in it only, so a change
+    of a body makes those for the bodies around it stale.
+    """
+
+    def __init__(self) -> None:
+        self.edges: dict[int, list[Edge]] = {}
+        self._known: dict[int, dict[tuple[frozenset[Node], int], dict[Node, Moment]]] = {}
+        self._left: dict[int, dict[tuple[int, int], Passage]] = {}
+        self._entered: dict[int, dict[tuple[int, int], Passage]] = {}
 
     def of(self, body: Body) -> list[Edge]:
-        """The edges of a body (a live list)."""
-        return self.edges.setdefault(id(body), [])
+        """The edges of a body."""
+        return self.edges.get(id(body), [])
 
     def all(self) -> list[Edge]:
         """Every edge."""
@@ -58,11 +82,74 @@ class Graph:
 
     def add(self, edge: Edge) -> None:
         """Add an edge to its body."""
-        self.of(edge.body).append(edge)
+        self.edges.setdefault(id(edge.body), []).append(edge)
+        self._forget(edge.body)
 
     def remove(self, edge: Edge) -> None:
         """Take an edge away."""
-        self.of(edge.body).remove(edge)
+        self.edges[id(edge.body)].remove(edge)
+        self._forget(edge.body)
+
+    def _forget(self, body: Body) -> None:
+        self._known.pop(id(body), None)
+        for depth in range(body.depth):
+            self._left.pop(depth, None)
+            self._entered.pop(depth, None)
+
+    def knows_after(self, access: Access, body: Body) -> Passage:
+        """Nodes that have, when the child of `body` that holds the access is over, that it is complete.
+
+        The child's number comes with them. A child that is left without executing the access has nothing
+        to tell.
+        """
+        passages = self._left.setdefault(body.depth, {})
+        passage = passages.get((id(access), id(body)))
+        if passage is None:
+            nodes, here, index = frozenset({own(access.engine)}), access.body, access.index
+            while here is not body:
+                known = self.known(here, nodes, index)
+                nodes = frozenset(n for n, moment in known.items() if moment < period(here))
+                here, index = _outward(here)
+            passage = passages[id(access), id(body)] = nodes, index
+        return passage
+
+    def heeds_before(self, access: Access, body: Body) -> Passage:
+        """Nodes whose knowledge at the start of a child of `body` reaches the access in it, always."""
+        passages = self._entered.setdefault(body.depth, {})
+        passage = passages.get((id(access), id(body)))
+        if passage is None:
+            nodes, here, index = frozenset({int(access.engine)}), access.body, access.index
+            while here is not body:
+                nodes = _needed(self.of(here), nodes, 2 * index)
+                here, index = _outward(here)
+            passage = passages[id(access), id(body)] = nodes, index
+        return passage
+
+    def known(self, body: Body, nodes: frozenset[Node], after: int) -> dict[Node, Moment]:
+        """When each node has what `nodes` have after a child of a body."""
+        answers = self._known.setdefault(id(body), {})
+        known = answers.get((nodes, after))
+        if known is None:
+            start = dict.fromkeys(nodes, 2 * after + 1)
+            known = answers[nodes, after] = spread(self.of(body), start, period(body))
+        return known
+
+    def flows(self, body: Body, out: Passage, into: Passage, distance: int) -> bool:
+        """Whether what comes `out` of a child gets `into` a child, `distance` executions of the body later."""
+        limit = distance * period(body) + 2 * into[1]
+        known = self.known(body, *out)
+        return any(known.get(node, NEVER) <= limit for node in into[0])
+
+    def implies(self, edge: Edge) -> bool:
+        """Whether the edges of the body say what an edge that is not in the graph says."""
+        limit = edge.distance * period(edge.body) + edge.wait_at
+        known = spread(self.of(edge.body), {own(edge.source): edge.set_at}, period(edge.body))
+        return known.get(edge.target, NEVER) <= limit
+
+
+def _outward(body: Body) -> tuple[Body, int]:
+    assert body.parent is not None, "the body does not enclose the access"
+    return body.parent, body.at
 
 
 def period(body: Body) -> int:
@@ -70,74 +157,35 @@ def period(body: Body) -> int:
     return 2 * len(body.children) + 2
 
 
-def spread(
-    edges: list[Edge], start: dict[Engine, Moment], period: int, limit: Moment
-) -> dict[Engine, Moment]:
-    """The first moment, up to `limit`, at which each engine knows what `start` says is known."""
+def spread(edges: list[Edge], start: dict[Node, Moment], period: int) -> dict[Node, Moment]:
+    """The first moment at which each node has what `start` has, for the nodes that get it at all."""
     known = dict(start)
     changed = True
     while changed:
         changed = False
         core = known.get(Engine.CORE)
         if core is not None:
-            for engine in QUEUED:
-                if known.get(engine, limit + 1) > core:
+            for engine in map(int, QUEUED):
+                if known.get(engine, NEVER) > core:
                     known[engine] = core
                     changed = True
         for edge in edges:
-            since = known.get(edge.source)
-            if since is None:
+            since = min(known.get(edge.source, NEVER), known.get(own(edge.source), NEVER))
+            if since == NEVER:
                 continue
             execution, position = divmod(since, period)
             if edge.set_at < position:
                 execution += 1
             arrival = (execution + edge.distance) * period + edge.wait_at
-            if arrival <= limit and arrival < known.get(edge.target, limit + 1):
+            if arrival < known.get(edge.target, NEVER):
                 known[edge.target] = arrival
                 changed = True
     return known
 
 
-def knows_after(graph: Graph, access: Access, body: Body) -> tuple[set[Engine], int]:
-    """Engines that know, when the child of `body` that holds the access is over, that the access is complete.
-
-    The child's number comes with them. A child that is left without executing the access has nothing to tell.
-    """
-    return _leave(graph, {access.engine}, access.body, access.index, body)
-
-
-def _leave(
-    graph: Graph, engines: set[Engine], here: Body, index: int, body: Body
-) -> tuple[set[Engine], int]:
-    while here is not body:
-        start = {engine: 2 * index + 1 for engine in engines}
-        span = period(here)
-        engines = set(spread(graph.of(here), start, span, span - 1))
-        index = here.at
-        assert here.parent is not None, "the body does not enclose the access"
-        here = here.parent
-    return engines, index
-
-
-def heeds_before(graph: Graph, access: Access, body: Body) -> tuple[set[Engine], int]:
-    """Engines whose knowledge at the start of a child of `body` reaches the access in it, always."""
-    return _enter(graph, {access.engine}, access.body, 2 * access.index, body)
-
-
-def _enter(
-    graph: Graph, engines: set[Engine], here: Body, position: int, body: Body
-) -> tuple[set[Engine], int]:
-    while here is not body:
-        engines = _needed(graph.of(here), engines, position)
-        position = 2 * here.at
-        assert here.parent is not None, "the body does not enclose the access"
-        here = here.parent
-    return engines, position // 2
-
-
-def _needed(edges: list[Edge], engines: set[Engine], position: int) -> set[Engine]:
-    """Engines that, knowing something at position 0, tell one of `engines` up to `position`."""
-    needed = {engine: position for engine in engines}
+def _needed(edges: list[Edge], nodes: frozenset[Node], position: int) -> frozenset[Node]:
+    """Nodes that, having something at position 0, tell one of `nodes` up to `position`."""
+    needed: dict[Node, Moment] = dict.fromkeys(nodes, position)
     changed = True
     while changed:
         changed = False
@@ -145,41 +193,13 @@ def _needed(edges: list[Edge], engines: set[Engine], position: int) -> set[Engin
         if needed.get(Engine.CORE, -1) < latest:
             needed[Engine.CORE] = latest
         for edge in edges:
-            if edge.distance == 0 and edge.wait_at <= needed.get(edge.target, -1):
-                if edge.set_at > needed.get(edge.source, -1):
-                    needed[edge.source] = edge.set_at
+            if edge.distance or edge.wait_at > needed.get(edge.target, -1):
+                continue
+            for node in (int(edge.source), own(edge.source)):
+                if edge.set_at > needed.get(node, -1):
+                    needed[node] = edge.set_at
                     changed = True
-    return set(needed)
-
-
-def flows(
-    graph: Graph, body: Body, sources: Iterable[Engine], after: int, targets: Iterable[Engine],
-    before: int, distance: int,
-) -> bool:  # fmt: skip
-    """Whether what `sources` know after child `after` gets to one of `targets` before child `before`, `distance` executions later."""
-    span = period(body)
-    limit = distance * span + 2 * before
-    start = {engine: 2 * after + 1 for engine in sources}
-    return reaches(graph, body, start, targets, limit)
-
-
-def reaches(
-    graph: Graph, body: Body, start: dict[Engine, Moment], targets: Iterable[Engine], limit: Moment
-) -> bool:
-    """Whether what is known at `start` gets to one of `targets` up to `limit`."""
-    start = {engine: moment for engine, moment in start.items() if moment <= limit}
-    known = spread(graph.of(body), start, period(body), limit)
-    return not known.keys().isdisjoint(targets)
-
-
-def implied(graph: Graph, edge: Edge) -> bool:
-    """Whether the other edges of the body say what an edge that is not in the graph says."""
-    limit = edge.distance * period(edge.body) + edge.wait_at
-    return reaches(graph, edge.body, {edge.source: edge.set_at}, [edge.target], limit)
-
-
-FAR = 300
-"""Executions over which a bound on a semaphore is looked for; semaphores count to 255 at most."""
+    return frozenset(needed)
 
 
 def backlog(graph: Graph, edge: Edge) -> int | None:
@@ -190,10 +210,12 @@ def backlog(graph: Graph, edge: Edge) -> int | None:
     here = edge.body
     if not here.repeats:
         return edge.distance + 1
-    start, heeders, before = {edge.target: edge.wait_at}, {edge.source}, edge.set_at
+    start: dict[Node, Moment] = {edge.target: edge.wait_at}
+    heeders: frozenset[Node] = frozenset({int(edge.source)})
+    before = edge.set_at
     while True:
         span = period(here)
-        known = spread(graph.of(here), start, span, FAR * span)
+        known = spread(graph.of(here), start, span)
         ahead = [
             execution + (position > before)
             for execution, position in (divmod(known[e], span) for e in heeders if e in known)

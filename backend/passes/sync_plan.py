@@ -6,7 +6,7 @@ from itertools import chain
 
 from ..isa.table import Engine
 from .sync_dependences import Dependence
-from .sync_graph import Edge, Graph, flows, heeds_before, implied, knows_after
+from .sync_graph import Edge, Graph
 
 
 def plan(dependences: list[Dependence]) -> Graph:
@@ -35,18 +35,17 @@ def satisfied(graph: Graph, dependence: Dependence) -> bool:
     """Whether the edges make the target see the source complete."""
     source, target = dependence.source, dependence.target
     if dependence.drain:
-        into = dependence.levels[0][0]
-        outer = into.parent
+        outer = dependence.levels[0][0].parent
         assert outer is not None, "a drain stands in a region of an scf.while"
-        knowing, _ = knows_after(graph, source, outer)
-        heeding, _ = heeds_before(graph, target, outer)
+        knowing, _ = graph.knows_after(source, outer)
+        heeding, _ = graph.heeds_before(target, outer)
         return not knowing.isdisjoint(heeding)
-    for body, distance in dependence.levels:
-        knowing, after = knows_after(graph, source, body)
-        heeding, before = heeds_before(graph, target, body)
-        if flows(graph, body, knowing, after, heeding, before, distance):
-            return True
-    return False
+    return any(
+        graph.flows(
+            body, graph.knows_after(source, body), graph.heeds_before(target, body), distance
+        )
+        for body, distance in dependence.levels
+    )
 
 
 def edge_for(dependence: Dependence) -> Edge:
@@ -56,9 +55,9 @@ def edge_for(dependence: Dependence) -> Edge:
     where = (source.op.location, target.op.location)
     wait_at = 2 * target.child_of(body)
     if dependence.drain:
-        return Edge(body, source.engine, Engine.CORE, wait_at, wait_at, 0, *where, drain=True)
+        return Edge(body, source.engine, Engine.CORE, wait_at, wait_at, 0, *where, dependence, True)
     set_at = 2 * source.child_of(body) + 1
-    return Edge(body, source.engine, target.engine, set_at, wait_at, distance, *where)
+    return Edge(body, source.engine, target.engine, set_at, wait_at, distance, *where, dependence)
 
 
 def prune(graph: Graph, dependences: list[Dependence]) -> None:
@@ -67,13 +66,11 @@ def prune(graph: Graph, dependences: list[Dependence]) -> None:
     for edge in edges:
         graph.remove(edge)
         # An implied edge can be replaced by its path in any argument; another one only when nothing needs it.
-        if not implied(graph, edge) and _needed(graph, edge, dependences):
+        if not graph.implies(edge) and _needed(graph, edge, dependences):
             graph.add(edge)
 
 
 def _needed(graph: Graph, edge: Edge, dependences: list[Dependence]) -> bool:
     """Whether a dependence is not satisfied without an edge (which is not in the graph)."""
-    likely = (
-        d for d in dependences if d.levels[0][0] is edge.body and d.source.engine is edge.source
-    )
+    likely = [edge.reason] if edge.reason is not None else []
     return not all(satisfied(graph, d) for d in chain(likely, dependences))

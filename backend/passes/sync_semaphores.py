@@ -28,8 +28,10 @@ def assign(graph: Graph, dependences: list[Dependence], target: Target) -> list[
             pairs = _share(edges, bound, target.semaphore_max)
         if len(pairs) <= room:
             return pairs + [drains] * bool(drains)
-        if not _merge(graph, edges):
-            _drain(graph, edges)
+        # Half of what is missing at a time: a strengthened edge makes others needless.
+        for _ in range(max(1, (len(pairs) - room) // 2)):
+            if not _merge(graph):
+                _drain(graph)
         prune(graph, dependences)
 
 
@@ -62,6 +64,7 @@ def _leash(edge: Edge, most: int) -> Edge:
         distance=most - edge.distance,
         set_location=edge.wait_location,
         wait_location=edge.set_location,
+        reason=None,
         leash=True,
     )
 
@@ -114,8 +117,9 @@ def _child_holding(outer: Body, inner: Body) -> int | None:
     return None
 
 
-def _merge(graph: Graph, edges: list[Edge]) -> bool:
+def _merge(graph: Graph) -> bool:
     """Make one edge of two with the later set and the earlier wait; False when no two allow it."""
+    edges = _in_program_order(graph)
     for position, a in enumerate(edges):
         for b in edges[position + 1 :]:
             if a.body is not b.body or a.drain or b.drain or a.leash or b.leash:
@@ -135,15 +139,18 @@ def _merge(graph: Graph, edges: list[Edge]) -> bool:
                     wait_at=wait_at,
                     set_location=late.set_location,
                     wait_location=early.wait_location,
+                    reason=None,
                 )
             )
             return True
     return False
 
 
-def _drain(graph: Graph, edges: list[Edge]) -> None:
+def _drain(graph: Graph) -> None:
     """Turn the edge that runs least often into a drain."""
-    _make_drain(graph, min((e for e in edges if not e.drain and not e.leash), key=_depth))
+    edges = [e for e in _in_program_order(graph) if not e.drain and not e.leash]
+    if edges:
+        _make_drain(graph, min(edges, key=_depth))
 
 
 def _depth(edge: Edge) -> int:

@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import ModuleOp, i1, i32
+from xdsl.ir import Block, Operation, Region, SSAValue
+
 from dsalang._backend.dialects import dsa
 from dsalang._backend.dialects.locations import to_ir
 from dsalang._backend.dialects.tile import i64_array
 from dsalang._backend.errors import Loc
 from dsalang._backend.target import Target
-from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import ModuleOp, i1, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
 
 EDGE = Target.by_name("edge")
 
