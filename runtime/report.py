@@ -153,7 +153,7 @@ class Run:
 
     @property
     def hbm(self) -> dict[str, Traffic]:
-        """Bytes read and written by array."""
+        """Bytes read and written by kernel argument (by array where the argument is unknown)."""
         merged: dict[str, Traffic] = {}
         for core in self.cores:
             for label, traffic in core.traffic.items():

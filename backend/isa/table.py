@@ -232,7 +232,7 @@ OPCODES: tuple[Opcode, ...] = (
             Field("batch", "u32", doc="number of independent products"),
             Field("m", "u32", doc="rows of D"),
             Field("n", "u32", doc="columns of D"),
-            Field("k", "u32", doc="length of the products"),
+            Field("k", "u32", doc="length of the products; 0 clears D"),
             Field("a", "u32", role="sram_r", doc="address of A"),
             Field("lda", "i32", doc="bytes between stored rows of A"),
             Field("batch_a", "i32", doc="bytes between products in A"),

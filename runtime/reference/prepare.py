@@ -67,7 +67,7 @@ class Prepared:
             return value & (1 << 64) - 1 if slot.type == "u64" else value
         low, high = type_range(slot.type)
         if slot.name in SIZES:
-            low = 1
+            low = int(slot.name != "k")
         if low <= value <= high:
             return value
         entry = f".{slot.entry}" if slot.entry >= 0 else ""

@@ -39,7 +39,7 @@ class CoreState:
     Attributes:
         sram: the scratchpad, all 0xFF at the start (NaN in every float format that has one).
         initialised: 1 per byte of SRAM that has been written.
-        traffic: by label of the array's segment.
+        traffic: by kernel argument, by label of the array where that is unknown.
         current: the instruction that is executing.
     """
 
@@ -183,7 +183,10 @@ class CoreState:
         )
 
     def _count(self, segment: Segment, moved: int, writes: bool) -> None:
-        traffic = self.traffic.setdefault(segment.label, Traffic())
+        template = self._template()
+        argument = template.hbm_arg if template else -1
+        label = self.image.arguments[argument].name if argument >= 0 else segment.label
+        traffic = self.traffic.setdefault(label, Traffic())
         if writes:
             traffic.written += moved
         else:

@@ -36,27 +36,36 @@ def _matrix(
 
 
 def mma(state: CoreState, fields: Fields, program: VectorProgram | None) -> None:
-    """mma: one product per batch entry; integer results that leave int32 are an error."""
+    """mma: one product per batch entry; integer results that leave int32 are an error.
+
+    With k = 0 the operands A and B are not there, and D becomes 0 (or stays).
+    """
     fmt_a, fmt_b, fmt_d = (formats.BY_CODE[scalar(fields, f"fmt_{x}")] for x in "abd")
+    accumulate = bool(scalar(fields, "accumulate"))
+    shape = (scalar(fields, "batch"), scalar(fields, "m"), scalar(fields, "n"))
+    if scalar(fields, "k") == 0:
+        if not accumulate:
+            _result(state, fields, fmt_d)[...] = np.zeros(shape, fmt_d.storage)
+        return
     a = _matrix(state, fields, "a", "m", "k", bool(scalar(fields, "trans_a")))
     b = _matrix(state, fields, "b", "k", "n", bool(scalar(fields, "trans_b")))
-    accumulate = bool(scalar(fields, "accumulate"))
     start = _matrix(state, fields, "d", "m", "n", False) if accumulate else None
-    results = []
-    for i in range(scalar(fields, "batch")):
+    results = np.empty(shape, fmt_d.storage)
+    for i in range(len(results)):
         acc = None if start is None else start[i]
-        result, overflow = matmul.mma(a[i], b[i], acc, fmt_a, fmt_b, fmt_d, accumulate)
+        results[i], overflow = matmul.mma(a[i], b[i], acc, fmt_a, fmt_b, fmt_d, accumulate)
         if overflow:
             raise state.error(
                 f"the {fmt_d} accumulator of mma overflowed",
                 hint="split the sum into shorter ones, or use a float format",
             )
-        results.append(result)
+    _result(state, fields, fmt_d)[...] = results
+
+
+def _result(state: CoreState, fields: Fields, fmt: Format) -> Array:
     shape = (scalar(fields, "batch"), scalar(fields, "m"), scalar(fields, "n"))
-    strides = (scalar(fields, "batch_d"), scalar(fields, "ldd"), fmt_d.bytes)
-    tile = state.sram_write(scalar(fields, "d"), shape, strides, fmt_d.storage)
-    for i, result in enumerate(results):
-        tile[i] = result
+    strides = (scalar(fields, "batch_d"), scalar(fields, "ldd"), fmt.bytes)
+    return state.sram_write(scalar(fields, "d"), shape, strides, fmt.storage)
 
 
 def _entry(fields: Fields, name: str, operand: int, ndim: int) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ STATIC = (
 """Fields that decide what an instruction is; no run-time operand may fill them."""
 
 SIZES = ("size", "batch", "m", "n", "k")
-"""Fields that count something; they are at least 1."""
+"""Fields that count something; they are at least 1, but for the k of an mma, which may be 0."""
 
 
 def check_static(
@@ -80,7 +80,7 @@ def _check_sizes(op: str, field: Field, fields: Fields, open_: Collection[str]) 
         sizes = array(fields, field.name)[: scalar(fields, "ndim")]
         entries = {f"{field.name}.{d}": size for d, size in enumerate(sizes)}
     for name, size in entries.items():
-        if size < 1 and name not in open_:
+        if size < (name != "k") and name not in open_:
             raise ValueError(f"{op}: {name} is {size}")
 
 

@@ -204,6 +204,15 @@ def test_mma_walks_strides_and_batches(trans_a: int, trans_b: int, accumulate: i
     assert np.array_equal(got, want)
 
 
+def test_mma_without_k_clears_the_accumulator() -> None:
+    p = Program()
+    shape = {"fmt_a": CODE["fp16"], "fmt_b": CODE["fp16"], "fmt_d": CODE["fp32"], "batch": 1}
+    p.issue("mma", **shape, m=2, n=3, d=0, ldd=16, accumulate=0)
+    p.issue("mma", **shape, m=2, n=3, d=0, ldd=16, accumulate=1)
+    words = run_with_sram_dump(p, MM, 32).view(np.uint32)
+    assert words.tolist() == [0, 0, 0, 0xFFFFFFFF] * 2
+
+
 def test_vexec_broadcasts_scalars_constants_indices_and_works_in_place() -> None:
     """out0[i, j] = in0[i, j] * s + in1[j]; out1[i, j] = in0[i, j] (transposed, over in0); out2 = i*10 + j."""
     bf16, i32 = "bf16", "int32"

@@ -34,7 +34,7 @@ REDUCE = {"fmt": 13, "ndim": 1, "size": (4,)}
     ("reduce", {**REDUCE, "kind": 99}, "99 is not a valid ReduceKind"),
     ("reduce", {**REDUCE, "fmt": 99}, "unknown format 99"),
     ("dma.atomic", {**LOAD, "kind": 14}, "14 is not a valid AtomicKind"),
-    ("mma", {**MMA, "k": 0}, "k is 0"),
+    ("mma", {**MMA, "n": 0}, "n is 0"),
     ("mma", {**MMA, "k": 1 << 20}, "above the 65536 of edge"),
     ("mma", {**MMA, "fmt_a": 3, "fmt_b": 3}, "does not multiply int32"),
     ("mma", {**MMA, "fmt_d": 3}, "mma of fp16 by fp16 into int32 does not exist"),
