@@ -19,40 +19,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import language as language
-    from ._backend.errors import (
+    from dsalang._backend.errors import (
         CompileError as CompileError,
     )
-    from ._backend.errors import (
+    from dsalang._backend.errors import (
         DeviceError as DeviceError,
     )
-    from ._backend.errors import (
+    from dsalang._backend.errors import (
         DsaError as DsaError,
     )
-    from ._backend.errors import (
+    from dsalang._backend.errors import (
         ImageError as ImageError,
     )
-    from ._backend.errors import (
+    from dsalang._backend.errors import (
         InternalError as InternalError,
     )
-    from ._backend.errors import (
+    from dsalang._backend.errors import (
         LaunchError as LaunchError,
     )
-    from ._backend.errors import (
+    from dsalang._backend.errors import (
         SramOverflowError as SramOverflowError,
     )
-    from ._backend.errors import (
+    from dsalang._backend.errors import (
         TargetError as TargetError,
     )
-    from ._backend.errors import (
+    from dsalang._backend.errors import (
         UserError as UserError,
     )
-    from ._backend.target import Target as Target
-    from ._jit.compiled import CompiledKernel as CompiledKernel
-    from ._jit.decorator import JITFunction as JITFunction
-    from ._jit.decorator import jit as jit
-    from ._jit.machine import set_target as set_target
-    from ._jit.machine import target as target
+    from dsalang._backend.target import Target as Target
+    from dsalang._jit.compiled import CompiledKernel as CompiledKernel
+    from dsalang._jit.decorator import JITFunction as JITFunction
+    from dsalang._jit.decorator import jit as jit
+    from dsalang._jit.machine import set_target as set_target
+    from dsalang._jit.machine import target as target
+
+    from . import language as language
     from .language import *  # noqa: F403
 
 __version__ = "0.1.0"
