@@ -160,12 +160,11 @@ def _leave(
         ctx.write(name, rebuild(plan, results))
 
 
-def counted_loop(
-    ctx: Context, target: str, bounds: Bounds, statements: list[ast.stmt], run: Body
-) -> None:
+def counted_loop(ctx: Context, node: ast.For, target: str, bounds: Bounds, run: Body) -> None:
     """Parse `for target in range(...)` into an `scf.for`."""
-    loop = _Counter(ctx, bounds)
-    plans = _plans(ctx, statements, {target})
+    with ctx.at(node.iter):
+        loop = _Counter(ctx, bounds)
+    plans = _plans(ctx, node.body, {target})
     messages = len(ctx.em.messages)
     for _ in range(MAX_ATTEMPTS):
         types = [ir_type(leaf.dtype, leaf.shape) for p in plans.values() for leaf in leaves(p)]
@@ -193,7 +192,7 @@ def counted_loop(
     op = ctx.em.add(scf.ForOp(loop.lower.ssa, loop.upper.ssa, loop.stride.ssa, init, Region(block)))
     if bounds.num_stages is not None:
         op.attributes["dsa.num_stages"] = IntegerAttr(bounds.num_stages, i32)
-    _leave(ctx, plans, iter(op.results), statements)
+    _leave(ctx, plans, iter(op.results), node.body)
     ctx.write(
         target, Undefined(f"is the counter of the loop at line {ctx.loc().line}, which has ended")
     )
@@ -324,7 +323,7 @@ def while_loop(ctx: Context, node: ast.While, run: Body) -> None:
         del ctx.em.messages[messages:]
         try:
             ctx.scope.env = {**before, **inner}
-            with ctx.em.into(test):
+            with ctx.em.into(test), ctx.at(node.test):
                 condition = semantics.as_condition(
                     ctx.em, expression(ctx, node.test), "the condition of while"
                 )

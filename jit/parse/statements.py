@@ -210,7 +210,7 @@ def _for(ctx: Context, node: ast.For) -> None:
         return
     if not isinstance(node.target, ast.Name):
         ctx.refuse(node.target, "the counter of a loop must be a name")
-    counted_loop(ctx, node.target.id, iterator, node.body, lambda: _loop_body(ctx, node.body, 1))
+    counted_loop(ctx, node, node.target.id, iterator, lambda: _loop_body(ctx, node.body, 1))
 
 
 def _continues(body: list[ast.stmt]) -> bool:
