@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.table import Table
 
 from dsalang._backend.image.model import Image
@@ -205,7 +206,8 @@ class Run:
         """The report as text for a terminal."""
         out = io.StringIO()
         console = Console(file=out, force_terminal=color, width=100, highlight=False)
-        console.print(Group(*_tables(self)))
+        for section in _sections(self):
+            console.print(section, markup=False)
         return out.getvalue()
 
     def timeline(self, path: str | Path) -> Path:
@@ -213,19 +215,34 @@ class Run:
         return timeline_file.write(self, Path(path))
 
 
-def _tables(run: Run) -> list[Table]:
-    return [_engines(run), _memory(run), _sram(run)]
+def _sections(run: Run) -> Iterator[str | Table]:
+    point, image = run.roofline, run.image
+    yield (
+        f"{image.name} on {run.target.name}: {run.cycles} cycles, {run.microseconds:.2f} µs, "
+        f"{len(run.cores)} core(s), bound by {point.bound}"
+    )
+    yield _engines(run)
+    yield (
+        f"HBM: {run.hbm_bytes} bytes in bursts, busy {run.hbm_utilisation:.1%}; "
+        f"{point.intensity:.1f} operations/byte, {point.attained / 1e9:.1f} of "
+        f"{point.roof / 1e9:.1f} Gop/s"
+    )
+    yield _memory(run)
+    share = image.sram_bytes / run.target.sram_bytes
+    yield f"SRAM: {image.sram_bytes} of {run.target.sram_bytes} bytes ({share:.0%})"
+    yield _sram(run)
+
+
+def _table(*columns: str, text: int) -> Table:
+    """An empty table; the first `text` columns hold text, the others numbers."""
+    table = Table()
+    for position, name in enumerate(columns):
+        table.add_column(name, justify="left" if position < text else "right")
+    return table
 
 
 def _engines(run: Run) -> Table:
-    point = run.roofline
-    table = Table(
-        title=f"{run.image.name} on {run.target.name}: {run.cycles} cycles, {run.microseconds:.2f} µs, "
-        f"{len(run.cores)} core(s), bound by {point.bound}",
-        title_justify="left",
-    )
-    for name in ("engine", "instructions", "busy"):
-        table.add_column(name, justify="left" if name == "engine" else "right")
+    table = _table("engine", "instructions", "busy", text=1)
     table.add_column("main stalls (share of the run)")
     total = max(1, run.cycles * len(run.cores))
     for engine in Engine:
@@ -237,30 +254,15 @@ def _engines(run: Run) -> Table:
 
 
 def _memory(run: Run) -> Table:
-    point = run.roofline
-    table = Table(
-        title=f"HBM: {run.hbm_bytes} bytes in bursts, busy {run.hbm_utilisation:.1%}; "
-        f"{point.intensity:.1f} operations/byte, {point.attained / 1e9:.1f} of "
-        f"{point.roof / 1e9:.1f} Gop/s",
-        title_justify="left",
-    )
-    for name in ("array", "bytes read", "bytes written"):
-        table.add_column(name, justify="left" if name == "array" else "right")
+    table = _table("argument", "bytes read", "bytes written", text=1)
     for label, traffic in run.hbm.items():
         table.add_row(label, str(traffic.read), str(traffic.written))
     return table
 
 
 def _sram(run: Run) -> Table:
-    image = run.image
-    share = image.sram_bytes / run.target.sram_bytes
-    table = Table(
-        title=f"SRAM: {image.sram_bytes} of {run.target.sram_bytes} bytes ({share:.0%})",
-        title_justify="left",
-    )
-    for name in ("buffer", "tile", "address", "slots", "bytes/slot", "line"):
-        table.add_column(name, justify="left" if name in ("buffer", "tile") else "right")
-    for ring in sorted(image.rings, key=lambda r: r.address):
+    table = _table("buffer", "tile", "address", "slots", "bytes/slot", "line", text=2)
+    for ring in sorted(run.image.rings, key=lambda r: r.address):
         tile = f"{ring.fmt}[{', '.join(map(str, ring.shape))}]"
         line = str(ring.loc.line) if ring.loc else ""
         numbers = (ring.address, ring.slots, ring.slot_bytes)

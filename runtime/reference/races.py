@@ -68,10 +68,6 @@ class Box:
     high: int
     addresses: npt.NDArray[np.int64] | None = field(default=None, compare=False)
 
-    def equals(self, other: Box) -> bool:
-        """True when both are surely the same set."""
-        return self.addresses is None and other.addresses is None and self == other
-
     @property
     def dense(self) -> bool:
         """True when every byte from low to high is in the set (False when that is not obvious)."""
@@ -155,29 +151,31 @@ class AccessLog:
         self._clocks = clocks
         self._observers = tuple(observers)
         self._own_queue = own_queue
-        self._records: list[Access] = []
+        self._reads: list[Access] = []
+        self._writes: list[Access] = []
         self._limit = self._PRUNE_AT
 
     def add(self, access: Access) -> Access | None:
         """Record an access of the instruction that starts now. The result is one it races with."""
-        box = access.box
-        low, high, dense = box.low, box.high, box.dense
-        kept = []
-        for old in self._records:
-            if old.box.high <= low or old.box.low >= high:
-                kept.append(old)
-                continue
-            if self._conflict(old, access) and overlap(old.box, box):
+        for old in self._writes:
+            if self._races(old, access):
                 return old
-            within = dense and low <= old.box.low and old.box.high <= high
-            same = old.engine == access.engine and old.writes == access.writes
-            if not (within and (access.writes or same)) and not (same and box.equals(old.box)):
-                kept.append(old)
-        kept.append(access)
-        self._records = kept
-        if len(kept) > self._limit:
+        if access.writes:
+            for old in self._reads:
+                if self._races(old, access):
+                    return old
+            if access.box.dense:
+                # Whoever is ordered after this write is ordered after what it overwrites.
+                self._reads = _outside(self._reads, access.box)
+                self._writes = _outside(self._writes, access.box)
+        (self._writes if access.writes else self._reads).append(access)
+        if len(self._reads) + len(self._writes) > self._limit:
             self._prune()
         return None
+
+    def _races(self, old: Access, new: Access) -> bool:
+        apart = old.box.high <= new.box.low or old.box.low >= new.box.high
+        return not apart and self._conflict(old, new) and overlap(old.box, new.box)
 
     def _conflict(self, old: Access, new: Access) -> bool:
         """True when two accesses that share a byte would be unordered and matter."""
@@ -190,15 +188,28 @@ class AccessLog:
         return old.number > self._clocks.known[new.engine][old.engine]
 
     def _prune(self) -> None:
-        """Forget what everybody knows to be over."""
-        known = self._clocks.known
-        self._records = [
-            a
-            for a in self._records
-            if any(
-                a.number > known[e][a.engine]
-                for e in self._observers
-                if e != a.engine or (self._own_queue and a.writes)
-            )
-        ]
-        self._limit = max(self._PRUNE_AT, 2 * len(self._records))
+        """Forget what everybody knows to be over, and all but the last of equal accesses."""
+        self._reads, self._writes = self._relevant(self._reads), self._relevant(self._writes)
+        self._limit = max(self._PRUNE_AT, 2 * (len(self._reads) + len(self._writes)))
+
+    def _relevant(self, records: list[Access]) -> list[Access]:
+        latest: dict[object, Access] = {}
+        for access in records:
+            if self._unknown_to_some(access):
+                unique = access.box.addresses is not None
+                latest[id(access) if unique else (access.engine, access.atomic, access.box)] = (
+                    access
+                )
+        return list(latest.values())
+
+    def _unknown_to_some(self, access: Access) -> bool:
+        engine = access.engine
+        return any(
+            access.number > self._clocks.known[e][engine]
+            for e in self._observers
+            if e != engine or (self._own_queue and access.writes)
+        )
+
+
+def _outside(records: list[Access], box: Box) -> list[Access]:
+    return [a for a in records if a.box.low < box.low or a.box.high > box.high]
