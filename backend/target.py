@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ class Target:
         text = (resources.files(__package__) / "targets" / f"{name}.toml").read_text("utf-8")
         return parse_target(text, f"{name}.toml")
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A hash of every figure; part of the cache key and of images."""
         text = json.dumps(dataclasses.asdict(self), sort_keys=True)

@@ -133,44 +133,56 @@ class KernelSource:
         return {*self.closure, *self.globals, *vars(builtins)}
 
     def dependencies(self) -> dict[str, object]:
-        """Every outside value that the kernel's meaning depends on, by `file:function:name`.
+        """Every outside value that the kernel's meaning depends on, by the path of names that leads to it.
 
-        Constants map to themselves, jitted functions (followed transitively) to their source text. What
+        Data map to themselves, jitted functions (followed transitively) to their place and source text. What
         a cache key needs beside the kernel's own text; cheap, nothing is compiled.
         """
         found: dict[str, object] = {}
         seen: set[int] = set()
-        pending = [self]
+        pending = [(self.name, self)]
         while pending:
-            source = pending.pop()
+            way, source = pending.pop()
             if id(source) in seen:
                 continue
             seen.add(id(source))
             for path, value in source._references():
                 callee = source_of(value)
                 if callee is not None:
-                    pending.append(callee)
+                    # By the way there: two functions of one factory share file and name.
+                    pending.append((f"{way}:{path}", callee))
                     place = f"{callee.file}:{callee.first_line}"
-                    found[f"{source.file}:{source.name}:{path}"] = f"{place}\n{callee.text}"
-                elif _is_constant(value):
-                    found[f"{source.file}:{source.name}:{path}"] = value
+                    found[f"{way}:{path}"] = f"{place}\n{callee.text}"
+                elif not _is_code(value):
+                    found[f"{way}:{path}"] = value
         return found
 
-    def _references(self) -> Iterator[tuple[str, Any]]:
+    @cached_property
+    def _paths(self) -> list[tuple[str, ...]]:
+        """Every name that the function reads, with the attributes after it; looked up at each launch."""
+        found: dict[tuple[str, ...], None] = {}
+        owners: set[ast.AST] = set()
         for node in ast.walk(self.tree):
+            if node in owners:
+                continue
             path: list[str] = []
             while isinstance(node, ast.Attribute):
                 path.insert(0, node.attr)
                 node = node.value
-            if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Store):
-                continue
+                owners.add(node)
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+                found[(node.id, *path)] = None
+        return list(found)
+
+    def _references(self) -> Iterator[tuple[str, Any]]:
+        for name, *path in self._paths:
             try:
-                value = self.lookup(node.id)
+                value = self.lookup(name)
                 for attribute in path:
                     value = getattr(value, attribute)
             except (KeyError, AttributeError, NameError):
                 continue
-            yield ".".join([node.id, *path]), value
+            yield ".".join([name, *path]), value
         for param in self.params:
             if param.default is not EMPTY:
                 yield f"{param.name}=", param.default
@@ -213,12 +225,11 @@ def source_of(value: Any) -> KernelSource | None:
     return found if isinstance(found, KernelSource) else None
 
 
-def _is_constant(value: object) -> bool:
-    if isinstance(value, tuple):
-        return all(_is_constant(v) for v in value)
-    return value is None or isinstance(
-        value, bool | int | float | str | constexpr | dtype | pointer_type
-    )
+def _is_code(value: object) -> bool:
+    """True for what is the same in every run of a program: modules, classes, functions."""
+    if isinstance(value, constexpr):  # callable, for the sake of what it wraps
+        return _is_code(value.value)
+    return isinstance(value, types.ModuleType | type | Builtin) or callable(value)
 
 
 def _params(function: types.FunctionType) -> tuple[Param, ...]:

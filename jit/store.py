@@ -10,6 +10,7 @@ from pathlib import Path
 
 import astunparse
 
+from dsalang._backend.errors import LaunchError
 from dsalang._backend.image.model import Image
 from dsalang._backend.target import Target
 from dsalang._runtime.cache import Cache, default_folder
@@ -32,9 +33,18 @@ def digest(source: KernelSource, spec: Specialization, target: Target) -> str:
         knobs.code_key(),
         spec.key,
         canonical(source),
-        *(f"{name}={constant_text(name, value)}" for name, value in sorted(outside.items())),
+        *(f"{way}={_text(way, outside[way])}" for way in sorted(outside)),
     ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _text(name: str, value: object) -> str:
+    """A text of an outside value. That of a stranger may differ in each process, which costs a compilation."""
+    try:
+        return constant_text(name, value)
+    except LaunchError:
+        kind = type(value)
+        return f"{kind.__module__}.{kind.__qualname__}:{value!r}"
 
 
 @cache

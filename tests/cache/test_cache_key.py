@@ -6,6 +6,7 @@ import linecache
 
 import pytest
 
+import dsalang
 from dsalang._backend.target import Target
 from dsalang._jit import store, version
 from dsalang._jit.decorator import jit
@@ -131,3 +132,58 @@ def test_the_compilers_version_changes_with_its_files(monkeypatch, tmp_path):
     assert version.compiler_version.__wrapped__() == first
     (folder / "pass.py").write_text("x = 2\n")
     assert version.compiler_version.__wrapped__() != first
+
+
+FACTORY = """
+import enum
+import dsalang as dsa
+class Mode(enum.Enum):
+    A = 1
+    B = 2
+class config:
+    WIDTH = 8
+    unused = object()
+MODE = Mode.A
+KIND = dsa.float16
+WIDTH = dsa.constexpr(4)
+SIZES = [1, 2]
+TABLE = {"a": 1}
+def make(factor):
+    @dsa.jit
+    def scale(x):
+        return x * factor
+    return scale
+double, triple = make(2), make(3)
+@dsa.jit
+def kernel(x, n, BLOCK: dsa.constexpr):
+    dsa.store(x, double(triple(n)) + SIZES[0] + TABLE["a"] + config.WIDTH + (1 if MODE == Mode.A else 2) + WIDTH,
+              n.to(KIND))
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "scope.update(double=scope['triple'], triple=scope['double'])",
+        "scope['double'].fn.__closure__[0].cell_contents = 7",
+        "scope['WIDTH'].value = 5",
+        "scope.update(KIND=dsa.float32)",
+        "scope['SIZES'].append(3)",
+        "scope['TABLE'].update(a=2)",
+        "scope.update(MODE=scope['Mode'].B)",
+        "setattr(scope['config'], 'WIDTH', 16)",
+    ],
+)
+def test_what_a_kernel_refers_to_matters(change):
+    kernel, scope = load(FACTORY)
+    before = key(kernel)
+    assert key(kernel) == before
+    exec(change, {"scope": scope, "dsa": dsalang})
+    assert key(kernel) != before
+
+
+def test_what_it_does_not_refer_to_does_not_matter():
+    first, _ = load(FACTORY)
+    second, scope = load(FACTORY)
+    scope["config"].unused = object()
+    assert key(first) == key(second)
