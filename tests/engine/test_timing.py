@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dsalang._backend.image.model import RingInfo
 from dsalang._backend.isa.table import Engine
-from dsalang._runtime.report import Event
+from dsalang._runtime.report import Event, Reason
 
 from .machine import CORE, LD, ST, VE, Program, simple_target
 
@@ -197,3 +200,65 @@ def test_report_and_timeline(tmp_path: Path) -> None:
     names = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert names == {engine.name for engine in Engine}
     assert [f.name for f in path.parent.iterdir()] == ["k.json"]
+
+
+programs = st.lists(
+    st.tuples(
+        st.sampled_from(["load", "store", "busy", "pair", "core"]),
+        st.integers(1, 60),
+        st.sampled_from([LD, ST, VE]),
+        st.sampled_from([LD, ST, VE]),
+    ),
+    max_size=25,
+)
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(programs, st.integers(0, 9), st.integers(0, 20), st.integers(0, 5), st.integers(1, 3))
+def test_every_cycle_is_accounted_for(
+    steps: list[tuple[str, int, Engine, Engine]], setup: int, latency: int, issue: int, depth: int
+) -> None:
+    """Busy and stalled cycles add up, engines and the port do one thing at a time."""
+    p = Program(
+        simple_target(
+            dma__setup_cycles=setup,
+            hbm__latency_cycles=latency,
+            scalar__issue_cycles=issue,
+            queue_depth=depth,
+        )
+    )
+    x = data(p)
+    p.credits = [0] * 32
+    for number, (kind, size, source, to) in enumerate(steps):
+        if kind == "load":
+            p.load(x, 0, size, 1)
+        elif kind == "store":
+            p.store(512, x, size, 1)
+        elif kind == "busy":
+            p.busy(size, 1024, 2048)
+        elif kind == "pair":
+            p.sync(source, to, number)
+        else:
+            p.sync(source, CORE, number)
+    result = p.run(check_races=False, check_init=False)
+    core = result.cores[0]
+    transfers = 0
+    for engine in (LD, ST, VE):
+        events = [e for e in core.events if e.engine is engine]
+        for before, after in itertools.pairwise(events):
+            assert before.end <= after.start and before.complete <= after.complete
+        assert all(e.end <= e.complete <= result.cycles for e in events)
+        stats = core.engines[engine]
+        stalled = sum(stats.stalls.values())
+        last = events[-1].end if events else 0
+        assert last <= stats.busy + stalled <= result.cycles
+        assert stats.instructions == len(events)
+        transfers += sum(e.end - e.start - setup for e in events if engine is not VE)
+    ports = sum(s[1] for s in steps if s[0] in ("load", "store"))
+    assert core.port_busy == ports <= result.cycles
+    waited = sum(core.engines[e].stalls.get(Reason("HBM port busy"), 0) for e in (LD, ST))
+    assert transfers == ports + waited
+    control = core.engines[CORE]
+    assert control.busy == issue * control.instructions
+    assert control.busy + sum(control.stalls.values()) <= result.cycles
+    assert result.cycles == p.run(check_races=False, check_init=False).cycles
