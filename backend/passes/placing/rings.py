@@ -219,7 +219,5 @@ def describe(ring: Ring, argument_names: tuple[str, ...]) -> tuple[str, Location
             label = argument_names[number_]
     if named:
         label = named[0].name_hint or label
-    owner = ring.values[0].owner
-    op = producers[0] if producers else (owner if isinstance(owner, Operation) else None)
-    assert op is not None
+    op = producers[0] if producers else _home_of(ring.values[0])[1]
     return label, op.location
