@@ -10,7 +10,6 @@ only what is incomplete by both accounts. Instructions issued later are incomple
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -25,8 +24,6 @@ from ..target import Target
 from .check_program import Branch, Issue, Loop, Program, Rotate, Signal, Step, Touch, build
 
 ENGINES = tuple(Engine)
-PATIENCE = 3
-"""Turns of a loop after which growing counts are taken to grow to their end."""
 CREDIT = -1
 """Origin of a token that no set has made."""
 
@@ -57,6 +54,14 @@ class State:
         )
 
 
+@dataclass
+class _Ended:
+    """A loop's states at the head, and on leaving it, that further turns do not change."""
+
+    head: State
+    leave: State
+
+
 class _StopError(Exception):
     """The program cannot be interpreted further."""
 
@@ -64,25 +69,28 @@ class _StopError(Exception):
 class Interpreter:
     """Runs a program, with the signals in `skip` left out; collects hazards and which set fed which wait.
 
-    With `hasten` loops converge fast, but overflows may be found that cannot happen.
+    Counts of waits go up to `wide`; narrow ones converge sooner, but may find overflows that cannot happen.
     """
 
     def __init__(
-        self, program: Program, target: Target, skip: Collection[Signal] = (), hasten: bool = True
+        self, program: Program, target: Target, skip: Collection[Signal], wide: int
     ) -> None:
+        self.wide = wide
         self.program = program
-        self.hasten = hasten
         self.target = target
         self.skip = {id(signal) for signal in skip}
         self.hazards: dict[tuple[object, ...], Hazard] = {}
+        self.ended: dict[int, _Ended] = {}
         self.matches: set[tuple[int, int]] = set()
         self.setters: dict[int, set[Engine]] = {}
         self.waiters: dict[int, set[Engine]] = {}
+        self.count_at: dict[int, int] = {}
         self.counts: dict[int, list[int]] = {signal.sem: [] for signal in program.signals}
-        """Where the counts of each semaphore's waits are."""
+        """The first bits of counts, by the wait's number and by semaphore."""
         for signal in program.signals:
-            if signal.number in program.counts:
-                self.counts[signal.sem].append(program.counts[signal.number])
+            if not signal.is_set and signal.engine is not Engine.CORE:
+                self.count_at[signal.number] = program.first_count + len(self.count_at) * wide
+                self.counts[signal.sem].append(self.count_at[signal.number])
             if id(signal) not in self.skip:
                 group = self.setters if signal.is_set else self.waiters
                 group.setdefault(signal.sem, set()).add(signal.engine)
@@ -132,39 +140,30 @@ class Interpreter:
         return state
 
     def loop(self, step: Loop, head: State) -> State:
-        """Go round until nothing new comes in at the head."""
-        for turn in itertools.count():
-            state = head.copy()
-            if step.grid:
-                _change(state, lambda vector: vector & ~self.program.hbm)
-            leave = self.steps(step.before, state)
+        """Go round until nothing new comes in at the head.
+
+        Whatever comes to a loop grows from visit to visit, so a visit goes on from where the last one ended.
+        """
+        if step.grid:
+            _change(head, lambda vector: vector & ~self.program.hbm)
+        ended = self.ended.get(id(step))
+        if ended is not None:
+            head = self.join(head, ended.head, step.op)
+            if head == ended.head:
+                return ended.leave.copy()
+        while True:
+            leave = self.steps(step.before, head.copy())
             back = self.steps(step.body, leave.copy())
+            if step.grid:
+                _change(back, lambda vector: vector & ~self.program.hbm)
             joined = self.join(head, back, step.op)
             if joined == head:
                 break
-            if self.hasten and turn >= PATIENCE:
-                self.widen(head, joined)
             head = joined
-        return leave if step.before else head
-
-    def widen(self, old: State, new: State) -> None:
-        """Let counts of waits that are still growing grow to their end at once."""
-
-        def grown(before: int, after: int) -> int:
-            more = (after & ~before) >> self.program.first_count
-            wide = self.target.semaphore_max + 1
-            full = (1 << wide) - 1
-            at = self.program.first_count
-            while more:
-                if more & full:
-                    after |= full << at
-                more >>= wide
-                at += wide
-            return after
-
-        new.engines = [grown(x, y) for x, y in zip(old.engines, new.engines)]
-        for sem, queue in new.tokens.items():
-            queue[:] = [grown(x, y) for x, y in zip(old.tokens[sem], queue)]
+        if not step.before:
+            leave = head
+        self.ended[id(step)] = _Ended(head, leave)
+        return leave.copy()
 
     def join(self, a: State, b: State, op: Operation) -> State:
         """What may be incomplete on either way; both ways must leave equally many tokens."""
@@ -213,16 +212,13 @@ class Interpreter:
         vector = state.engines[step.engine]
         queue = state.tokens[step.sem]
         most = self.target.semaphore_max
-        full = (1 << most + 1) - 1
         queue.append(vector & ~self.program.own[step.engine])
         state.origins[step.sem].append(step.number)
         if self.is_shared(step.sem):
             count = len(queue)
             most = 1
         else:
-            count = len(queue) + sum(
-                (vector >> first & full).bit_length() for first in self.counts[step.sem]
-            )
+            count = len(queue) + self.pending_waits(vector, step.sem)
         if count > most:
             self.report(
                 "overflow", f"semaphore {step.sem} can count to {count}, above {most}", (step.op,)
@@ -252,8 +248,8 @@ class Interpreter:
             core = state.engines[Engine.CORE] & token
             state.engines = [vector & core for vector in state.engines]
             return
-        first, most = self.program.counts[step.number], self.target.semaphore_max + 1
-        mask = ((1 << most) - 1) << first
+        first = self.count_at[step.number]
+        mask = ((1 << self.wide) - 1) << first
         mine = state.engines[step.engine]
 
         def one_more(vector: int) -> int:
@@ -261,6 +257,13 @@ class Interpreter:
 
         _change(state, one_more)
         state.engines[step.engine] = mine & token & ~mask
+
+    def pending_waits(self, vector: int, sem: int) -> int:
+        """How many waits on a semaphore may be issued and incomplete."""
+        counts = [
+            (vector >> first & ((1 << self.wide) - 1)).bit_length() for first in self.counts[sem]
+        ]
+        return self.target.semaphore_max if self.wide in counts else sum(counts)
 
     def is_shared(self, sem: int) -> bool:
         """Whether several engines set or wait on a semaphore: then nobody's token is first."""
@@ -294,9 +297,11 @@ def _name(step: Issue) -> str:
 
 def hazards_of(program: Program, target: Target, skip: Collection[Signal] = ()) -> list[Hazard]:
     """The hazards of a program without the signals in `skip`."""
-    hazards = Interpreter(program, target, skip).run()
-    if any(hazard.kind == "overflow" for hazard in hazards):
-        hazards = Interpreter(program, target, skip, hasten=False).run()
+    widest = target.semaphore_max + 1
+    wide = min(widest, max(program.credits, default=0) + 3)
+    hazards = Interpreter(program, target, skip, wide).run()
+    if wide < widest and any(hazard.kind == "overflow" for hazard in hazards):
+        hazards = Interpreter(program, target, skip, widest).run()
     return hazards
 
 

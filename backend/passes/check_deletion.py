@@ -41,7 +41,7 @@ def pairs_of(program: Program, target: Target) -> list[list[Signal]]:
 
     Several of each come together when they take each other's tokens, or share initial credits.
     """
-    run = Interpreter(program, target)
+    run = Interpreter(program, target, (), target.semaphore_max + 1)
     run.run()
     group = {signal.number: signal.number for signal in program.signals}
 

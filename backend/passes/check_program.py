@@ -6,8 +6,8 @@ A vector is a Python int, a set of things that may still be going on:
   that an instance of instruction q from a rotation whose age is a modulo S may be incomplete. Rotating the
   ring moves every plane on by one; plane 0 is the slot that is current now.
 - For each instruction that touches HBM one bit: an instance of this program may be incomplete.
-- For each wait of an engine `semaphore_max` + 1 bits, of which the low u are set when up to u of its latest
-  instances may be incomplete.
+- For each wait of an engine a count in unary: the low u bits of its field are set when up to u of its latest
+  instances may be incomplete. A full field means that there is no bound.
 """
 
 from __future__ import annotations
@@ -102,8 +102,7 @@ class Program:
     own: dict[Engine, int]
     hbm: int
     first_count: int
-    counts: dict[int, int]
-    """The first bit of each wait's count, by its number, side by side from `first_count`."""
+    """The first bit that is free for the counts of waits."""
     names: dict[int, Touch]
     """What a bit stands for."""
 
@@ -141,12 +140,6 @@ class Builder:
             if touch.bits:
                 touch.issue.born |= 1 << touch.bits[0]
         self.find_foes()
-        counts, first_count = {}, free
-        for signal in self.signals:
-            if signal.is_set or signal.engine is Engine.CORE:
-                continue
-            counts[signal.number] = free
-            free += self.target.semaphore_max + 1
         credits = self.function.attributes.get("dsa.credits")
         return Program(
             steps,
@@ -154,8 +147,7 @@ class Builder:
             self.signals,
             own,
             hbm,
-            first_count,
-            counts,
+            free,
             {bit: touch for touch in self.touches for bit in touch.bits},
         )
 
