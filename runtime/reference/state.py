@@ -96,7 +96,7 @@ class CoreState:
                 f"but the kernel has [0, {self.sram.size})"
             )
         if self.check_races:
-            self._race(self._sram_log, self._access(box, writes), "SRAM")
+            self._race(self._sram_log, self._access(box, writes), None)
         return box
 
     def _require_initialised(self, box: Box) -> None:
@@ -198,20 +198,28 @@ class CoreState:
         now = self.current
         return Access(now.engine, now.number, writes, box, now.template, atomic)
 
-    def _race(self, log: AccessLog, access: Access, memory: str) -> None:
+    def _race(self, log: AccessLog, access: Access, segment: Segment | None) -> None:
+        """Record an access, to SRAM when `segment` is None; a race is a DeviceError."""
         old = log.add(access)
         if old is None:
             return
-        there = self.location(old.template)
-        first = "writing" if old.writes else "reading"
-        second = "writes" if access.writes else "reads"
         low, high = max(old.box.low, access.box.low), min(old.box.high, access.box.high)
-        where = memory if memory != "SRAM" else f"SRAM ({place(self.image, low)})"
+        if segment is None:
+            where = f"bytes [{low}, {high}) of SRAM ({place(self.image, low)})"
+            hint = "no semaphore orders the two; the program lacks a set/wait pair between them"
+        else:
+            start = segment.address
+            where = f"bytes [{low - start}, {high - start}) of {segment.label!r} in HBM"
+            hint = (
+                "programs of a grid run in any order and overlap in time; each may only touch what "
+                "no other one writes, but for atomics"
+            )
+        there = self.location(old.template)
         raise self.error(
-            f"race: {self._who()} {second} bytes [{low}, {high}) of {where} while "
+            f"race: {self._who()} {'writes' if access.writes else 'reads'} {where} while "
             f"{self.describe(old.engine, old.template)}{f' ({there})' if there else ''} may still be "
-            f"{first} them",
-            hint="no semaphore orders the two; the program lacks a set/wait pair between them",
+            f"{'writing' if old.writes else 'reading'} them",
+            hint,
         )
 
     def error(self, message: str, hint: str = "") -> DeviceError:

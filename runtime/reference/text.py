@@ -22,7 +22,7 @@ def print_line(state: CoreState, info: PrintInfo, values: Sequence[int], core: i
             shown.append(str(np.frombuffer(pattern, fmt.storage, 1)[0]))
         else:
             shown.append(str(_tile(state, value, shape, fmt)))
-    return f"core {core}: {info.prefix}{' '.join(shown)}"
+    return " ".join([f"core {core}:", info.prefix.rstrip(), *shown])
 
 
 def _tile(state: CoreState, address: int, shape: tuple[int, ...], fmt: formats.Format) -> Array:
