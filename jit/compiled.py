@@ -134,11 +134,14 @@ def compile_kernel(source: KernelSource, spec: Specialization, target: Target) -
             observe=_print_pass if "passes" in dumps else None,
             verify=knobs.VERIFY.get(),
         )
-    except (UserError, InternalError):
+    except UserError:
         raise
     except Exception as error:
+        what = (
+            str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+        )
         raise InternalError(
-            f"compiling {source.name} failed: {type(error).__name__}: {error}\n"
+            f"compiling {source.name} failed: {what}\n"
             f"This is a bug in dsalang; it is reproduced by: {reproduce(source, spec, target)}"
         ) from error
     kernel = CompiledKernel(source, spec, target, image)

@@ -171,7 +171,8 @@ class KernelSource:
                 node = node.value
                 owners.add(node)
             if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
-                found[(node.id, *path)] = None
+                name = (node.id, *path)
+                found[name] = None
         return list(found)
 
     def _references(self) -> Iterator[tuple[str, Any]]:

@@ -82,11 +82,12 @@ def load_kernel(place: str) -> JITFunction:
     path = Path(file)
     if not path.is_file():
         raise UserError(f"no such file: {file}")
-    module_spec = importlib.util.spec_from_file_location(path.stem, path)
+    # Not under the file's own name, which may be that of a library.
+    module_spec = importlib.util.spec_from_file_location("__dsa_main__", path)
     if module_spec is None or module_spec.loader is None:
         raise UserError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(module_spec)
-    sys.modules[path.stem] = module
+    sys.modules[module_spec.name] = module
     sys.path.insert(0, str(path.resolve().parent))
     try:
         module_spec.loader.exec_module(module)
