@@ -335,3 +335,65 @@ def blocked_sum() -> Case:
 
     args = (x, out, 5, 6, 300)
     return Case("blocked_sum", kernels.blocked_sum, (1,), args, {"BLOCK": 128}, (out,), expected)
+
+
+def softmax_of(x: Array) -> NDArray[np.float64]:
+    """Softmax of the rows in float64."""
+    e = np.exp(f64(x) - f64(x).max(1, keepdims=True))
+    return np.asarray(e / e.sum(1, keepdims=True))
+
+
+def rows_case(name: str, kernel: Any, rows: int, columns: int, per_program: int) -> Case:
+    """A row-wise kernel on [rows, columns] fp32; `kernel` is one of the `…_rows` kernels."""
+    x = normal(name + "x", rows, columns) * F32(2) + F32(0.5)
+    weight, bias = normal(name + "w", columns), normal(name + "b", columns)
+    out = np.zeros_like(x)
+    z, eps = f64(x), 1e-5
+    if kernel is kernels.softmax_rows:
+        args: tuple[Any, ...] = (x, out, rows, columns)
+        exact = softmax_of(x)
+    elif kernel is kernels.layer_norm_rows:
+        args = (x, out, weight, bias, rows, columns, eps)
+        centred = z - z.mean(1, keepdims=True)
+        exact = centred / np.sqrt(z.var(1, keepdims=True) + eps) * f64(weight) + f64(bias)
+    else:
+        args = (x, out, weight, rows, columns, eps)
+        exact = z / np.sqrt((z * z).mean(1, keepdims=True) + eps) * f64(weight)
+    meta = {"ROWS": per_program, "BLOCK": columns}
+    grid = (math.ceil(rows / per_program),)
+    return Case(name, kernel, grid, args, meta, (out,), lambda: (exact,))
+
+
+@case
+def softmax_rows() -> Case:
+    return rows_case("softmax_rows", kernels.softmax_rows, 21, 500, 4)
+
+
+@case
+def layer_norm_rows() -> Case:
+    return rows_case("layer_norm_rows", kernels.layer_norm_rows, 10, 768, 4)
+
+
+@case
+def rms_norm_rows() -> Case:
+    return rows_case("rms_norm_rows", kernels.rms_norm_rows, 10, 333, 3)
+
+
+@case
+def softmax_long() -> Case:
+    x = normal("softmax_long", 3, 2500) * F32(3)
+    out = np.zeros_like(x)
+    return Case(
+        "softmax_long", kernels.softmax_long, (3,), (x, out, 2500), {"BLOCK": 512}, (out,),
+        lambda: (softmax_of(x),),
+    )  # fmt: skip
+
+
+@case
+def matvec() -> Case:
+    x = (normal("matvec_x", 1, 300) * 0.1).astype(BF16)
+    w, y = normal("matvec_w", 300, 200, dtype=BF16), np.zeros((1, 200), BF16)
+    meta = {"BLOCK_N": 64, "BLOCK_K": 128}
+    return Case(
+        "matvec", kernels.matvec, (4,), (x, w, y, 200, 300), meta, (y,), lambda: (f64(x) @ f64(w),)
+    )

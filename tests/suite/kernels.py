@@ -210,3 +210,83 @@ def blocked_sum(x, out, A, B, C, BLOCK: tl.constexpr):
                 plane = plane * 2.0
             acc += plane
         tl.store(out + cols, acc, mask=keep)
+
+
+@dsa.jit
+def softmax_rows(x, out, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Softmax of contiguous rows, several rows per program."""
+    at_row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    cols = tl.arange(0, BLOCK)
+    offs = at_row[:, None] * columns + cols[None, :]
+    keep = (at_row[:, None] < rows) & (cols[None, :] < columns)
+    values = tl.load(x + offs, mask=keep, other=-float("inf"))
+    top = tl.exp(values - tl.max(values, axis=1, keep_dims=True))
+    tl.store(out + offs, top * (1.0 / tl.sum(top, axis=1, keep_dims=True)), mask=keep)
+
+
+@dsa.jit
+def layer_norm_rows(
+    x, out, weight, bias, rows, columns, eps, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Layer norm of contiguous rows that fit a tile, several rows per program."""
+    at_row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    cols = tl.arange(0, BLOCK)
+    offs = at_row[:, None] * columns + cols[None, :]
+    keep_col = cols[None, :] < columns
+    keep = (at_row[:, None] < rows) & keep_col
+    w = tl.load(weight + cols, mask=cols < columns, other=0.0)[None, :]
+    b = tl.load(bias + cols, mask=cols < columns, other=0.0)[None, :]
+    values = tl.load(x + offs, mask=keep, other=0.0)
+    mean = tl.sum(values, axis=1, keep_dims=True) / columns
+    centred = tl.where(keep_col, values - mean, 0.0)
+    variance = tl.sum(centred * centred, axis=1, keep_dims=True) / columns
+    tl.store(out + offs, centred * tl.rsqrt(variance + eps) * w + b, mask=keep)
+
+
+@dsa.jit
+def rms_norm_rows(x, out, weight, rows, columns, eps, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """RMS norm of contiguous rows that fit a tile, several rows per program."""
+    at_row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    cols = tl.arange(0, BLOCK)
+    offs = at_row[:, None] * columns + cols[None, :]
+    keep = (at_row[:, None] < rows) & (cols[None, :] < columns)
+    w = tl.load(weight + cols, mask=cols < columns, other=0.0)[None, :]
+    values = tl.load(x + offs, mask=keep, other=0.0)
+    mean_square = tl.sum(values * values, axis=1, keep_dims=True) / columns
+    tl.store(out + offs, values * tl.rsqrt(mean_square + eps) * w, mask=keep)
+
+
+@dsa.jit
+def softmax_long(x, out, columns, BLOCK: tl.constexpr):
+    """Softmax of rows longer than a tile: one pass for maximum and sum, one for the result."""
+    row = tl.program_id(0)
+    base = row * columns
+    top = tl.full([BLOCK], -float("inf"), dtype=tl.float32)
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    for start in range(0, columns, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        values = tl.load(x + base + cols, mask=cols < columns, other=-1.0e30)
+        new_top = tl.maximum(top, values)
+        total = total * tl.exp(top - new_top) + tl.exp(values - new_top)
+        top = new_top
+    peak = tl.max(top, axis=0)
+    scale = 1.0 / tl.sum(total * tl.exp(top - peak), axis=0)
+    for start in range(0, columns, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        keep = cols < columns
+        values = tl.load(x + base + cols, mask=keep, other=0.0)
+        tl.store(out + base + cols, tl.exp(values - peak) * scale, mask=keep)
+
+
+@dsa.jit
+def matvec(x, w, y, N, K, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """y[1, N] = x[1, K] @ w[K, N]: a batch-1 linear layer, limited by the weights' bandwidth."""
+    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros((1, BLOCK_N), dtype=tl.float32)
+    for k in range(0, K, BLOCK_K):
+        inner = k + tl.arange(0, BLOCK_K)
+        x_tile = tl.load(x + inner[None, :], mask=inner[None, :] < K, other=0.0)
+        w_at = w + inner[:, None] * N + cols[None, :]
+        w_tile = tl.load(w_at, mask=(inner[:, None] < K) & (cols[None, :] < N), other=0.0)
+        acc = tl.dot(x_tile, w_tile, acc)
+    tl.store(y + cols[None, :], acc.to(y.dtype.element_ty), mask=cols[None, :] < N)
