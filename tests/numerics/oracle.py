@@ -44,6 +44,29 @@ def round_fraction(value: Fraction, name: str) -> float:
     return math.copysign(result, value)
 
 
+def hidden_tie_breakers(addend_bits: int, place: int) -> tuple[npt.NDArray[Any], ...]:
+    """(x, y, c, exact x*y + c rounded): fp32 where x*y is half of c's last place but for less than fp64 can see.
+
+    c is a whole number of `addend_bits` bits times 2^place. Rounding the fp64 sum of the product and c again
+    would take each for a tie.
+    """
+    shift = place // 2  # of x; the rest is y's, so that both stay normal
+    x = (1 << 23) + np.arange(1, 1 << 19, dtype=np.int64)
+    y = (2**47 + x // 2) // x
+    excess = x * y - 2**47
+    # fp64 sees addend_bits + e bits down to 2^(e - 53): the excess must stay below half of that
+    few = (excess != 0) & (np.abs(excess) < 1 << (addend_bits - 7))
+    x, y, excess = x[few], y[few], excess[few]
+    c = (1 << (addend_bits - 1)) + (np.arange(x.size) * 7919) % (1 << (addend_bits - 1))
+    rounded = np.ldexp((c + (excess > 0)).astype(np.float64), place)
+    return (
+        np.ldexp(x, shift - 23).astype(np.float32),
+        np.ldexp(y, place - 1 - shift - 24).astype(np.float32),
+        np.ldexp(c, place).astype(np.float32),
+        rounded.astype(np.float32),
+    )
+
+
 def all_values(fmt: Format) -> npt.NDArray[Any]:
     """Every bit pattern of an 8- or 16-bit format."""
     if fmt.kind == "bool":

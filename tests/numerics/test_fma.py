@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dsalang._backend.numerics.fma import fma32
 
-from .oracle import round_fraction
+from .oracle import hidden_tie_breakers, round_fraction
 
 PATTERNS = st.integers(0, 2**32 - 1)
 
@@ -82,6 +82,14 @@ def test_subnormal_results_are_rounded_once(sign: int) -> None:
     assert float(fma32(np.float32(3 * 2.0**-149), half, np.float32(0))) == sign * 2.0**-148
     tiny = np.float32(2.0**-100)
     assert float(fma32(tiny, tiny, least)) == 2.0**-149
+
+
+@pytest.mark.parametrize(("addend_bits", "place"), [(24, -23), (24, 80), (22, -149), (17, -149)])
+def test_ties_broken_past_fp64(addend_bits: int, place: int) -> None:
+    x, y, c, want = hidden_tie_breakers(addend_bits, place)
+    assert len(x) > 100
+    np.testing.assert_array_equal(fma32(x, y, c), want)
+    np.testing.assert_array_equal(fma32(-x, y, -c), -want)
 
 
 def test_broadcasts() -> None:

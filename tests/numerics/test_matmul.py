@@ -6,6 +6,7 @@ from dsalang._backend.numerics import convert, matmul
 from dsalang._backend.numerics.fma import fma32
 from dsalang._backend.numerics.matmul import mma
 
+from .oracle import hidden_tie_breakers
 from .test_fma import exact_fma
 
 FORMAT = formats.by_name
@@ -83,20 +84,12 @@ def test_every_path_gives_the_same_bits() -> None:
     assert matmul._choose_step(a, b) is matmul._exact_product_chain
 
 
-@pytest.mark.parametrize("halves", [True, False])
-def test_fp32_ties_broken_by_the_product(halves: bool) -> None:
-    """1 + 2^-24 is a tie; whether the product is above it shows only past fp64's last place."""
-    x, y = np.float32(1 + 2.0**-23), np.float32(2.0**-24 if halves else 2.0**-24 * (1 - 2.0**-23))
-    got, _ = mma(
-        np.array([[1, x]], np.float32),
-        np.array([[1], [y]], np.float32),
-        None,
-        FP32,
-        FP32,
-        FP32,
-        False,
-    )
-    assert float(got[0, 0]) == (1 + 2.0**-23 if halves else 1.0)
+@pytest.mark.parametrize(("addend_bits", "place"), [(24, -23), (22, -149)])
+def test_fp32_ties_broken_past_fp64(addend_bits: int, place: int) -> None:
+    x, y, c, want = (v[:140] for v in hidden_tie_breakers(addend_bits, place))
+    start = np.repeat(c[:, None], len(c), axis=1)
+    got, _ = mma(x[:, None], y[None, :], start, FP32, FP32, FP32, True)
+    np.testing.assert_array_equal(np.diag(got), want)
 
 
 def test_tiles_larger_than_a_block() -> None:
