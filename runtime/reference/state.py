@@ -156,9 +156,7 @@ class CoreState:
         if writes and not segment.writable:
             raise self.error(f"{self._who()} writes to {segment.label!r}, which is read-only")
         if self.check_races:
-            self._race(
-                self._hbm_log, self._access(box, writes, atomic), f"{segment.label!r} in HBM"
-            )
+            self._race(self._hbm_log, self._access(box, writes, atomic), segment)
         return segment
 
     def _segment(self, box: Box) -> Segment | None:
