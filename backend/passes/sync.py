@@ -19,7 +19,7 @@ def sync(module: ModuleOp, target: Target) -> None:
     """Insert `dsa.set` / `dsa.wait` pairs for every dependence between engines, and set `dsa.credits`."""
     kernel = collect(module, target)
     needed = dependences(kernel, target.semaphore_max)
-    semaphores = assign(plan(needed), needed, target)
+    semaphores = assign(plan(needed, kernel.bodies), needed, target)
     # Waits go before drains at the same place: a drain passes on what its engine has waited for.
     by_body: dict[int, list[tuple[Edge, int]]] = {}
     for number, edges in enumerate(semaphores):

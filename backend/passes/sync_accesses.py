@@ -28,6 +28,8 @@ class Body:
     children: list[Operation]
     repeats: bool
     """Executes more than once in a kernel: it is, or is nested in, the body of a loop."""
+    always: bool
+    """Executes at least once whenever the op that holds it does."""
 
     def enclosing(self) -> Iterator[Body]:
         """This body, then every body around it, outwards."""
@@ -100,7 +102,7 @@ def collect(module: ModuleOp, target: Target) -> Kernel:
     alias = functions[0].attributes.get("dsa.alias")
     if isinstance(alias, DenseArrayBase):
         kernel.alias = ints(alias)
-    _add_body(kernel, functions[0].body.block, None, 0, loop=False)
+    _add_body(kernel, functions[0].body.block, None, 0)
     _find_grid(kernel)
     rings = _find_rings(kernel, target)
     for body in kernel.bodies:
@@ -109,7 +111,9 @@ def collect(module: ModuleOp, target: Target) -> Kernel:
     return kernel
 
 
-def _add_body(kernel: Kernel, block: Block, parent: Body | None, at: int, loop: bool) -> None:
+def _add_body(kernel: Kernel, block: Block, parent: Body | None, at: int) -> None:
+    owner = block.parent_op()
+    loop = isinstance(owner, (scf.ForOp, scf.WhileOp))
     body = Body(
         block,
         parent,
@@ -118,6 +122,7 @@ def _add_body(kernel: Kernel, block: Block, parent: Body | None, at: int, loop: 
         depth=0 if parent is None else parent.depth + 1,
         children=list(block.ops),
         repeats=loop or (parent is not None and parent.repeats),
+        always=isinstance(owner, scf.WhileOp) and block is owner.before_region.block,
     )
     kernel.bodies.append(body)
     for index, op in enumerate(body.children):
@@ -127,7 +132,7 @@ def _add_body(kernel: Kernel, block: Block, parent: Body | None, at: int, loop: 
             raise InternalError(f"sync does not know the control flow of {op.name}")
         for region in op.regions:
             if region.blocks:
-                _add_body(kernel, region.block, body, index, not isinstance(op, scf.IfOp))
+                _add_body(kernel, region.block, body, index)
 
 
 def _find_grid(kernel: Kernel) -> None:

@@ -94,7 +94,7 @@ def _between(kernel: Kernel, source: Access, target: Access, most: int) -> Itera
     if crossing is not None:
         yield crossing
     elif carried:
-        yield Dependence(source, target, _once_later(common))
+        yield Dependence(source, target, _later(common, 1))
 
 
 def _rotations(
@@ -106,9 +106,9 @@ def _rotations(
     if crossing is not None:
         yield crossing
     elif _loop_between(common, ring.home):
-        yield Dependence(source, target, [(common, 1)])
+        yield Dependence(source, target, _later(common, 1))
     if ring.home.repeats:
-        levels = [(ring.home, min(ring.slots, most))]
+        levels = _later(ring.home, min(ring.slots, most))
         for body in common.enclosing():
             if body is ring.home:
                 break
@@ -132,12 +132,12 @@ def _loop_between(inner: Body, outer: Body | None) -> bool:
     return False
 
 
-def _once_later(body: Body) -> list[tuple[Body, int]]:
-    """Distance 1 at a body, or at the bodies around it as long as they run it at most once."""
-    levels = [(body, 1)]
+def _later(body: Body, distance: int) -> list[tuple[Body, int]]:
+    """A distance at a body, and at the bodies around it as long as they run it at most once."""
+    levels = [(body, distance)]
     while not body.loop and body.parent is not None:
         body = body.parent
-        levels.append((body, 1))
+        levels.append((body, distance))
     return levels
 
 

@@ -15,6 +15,7 @@ it has issued, which only its sets tell.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -38,19 +39,25 @@ def own(engine: Engine) -> Node:
 
 
 @dataclass(eq=False)
-class Edge:
-    """A semaphore pair in `body`: a set on `source` at `set_at`, a wait on `target` at `wait_at`.
+class Link:
+    """What `source` has at `set_at`, `target` has at `wait_at`, `distance` executions of the body later."""
+
+    source: Engine
+    target: Engine
+    set_at: int
+    wait_at: int
+    distance: int
+
+
+@dataclass(eq=False)
+class Edge(Link):
+    """A link by a semaphore pair in `body`: a set at `set_at`, a wait at `wait_at`.
 
     A drain is an edge to the control core whose set and wait stand together, before a child. A leash serves
     no dependence: it keeps the source of another edge from running ahead beyond what a semaphore counts.
     """
 
     body: Body
-    source: Engine
-    target: Engine
-    set_at: int
-    wait_at: int
-    distance: int
     set_location: LocationAttr
     wait_location: LocationAttr
     reason: Dependence | None
@@ -62,19 +69,39 @@ class Edge:
 class Graph:
     """The edges of every body, and what follows from them.
 
-    Answers are remembered. What enters and leaves a child depends on the bodies in it only, so a change
-    of a body makes those for the bodies around it stale.
+    Answers are remembered. They depend on a body and the bodies in it only, so a change makes those for the
+    body and the bodies around it stale.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bodies: list[Body]) -> None:
         self.edges: dict[int, list[Edge]] = {}
+        self.passed: dict[int, list[Body]] = {}
+        """By body, the bodies in it that every execution goes through."""
+        for body in bodies:
+            if body.always and body.parent is not None:
+                self.passed.setdefault(id(body.parent), []).append(body)
+        self._links: dict[int, list[Link]] = {}
         self._known: dict[int, dict[tuple[frozenset[Node], int], dict[Node, Moment]]] = {}
         self._left: dict[int, dict[tuple[int, int], Passage]] = {}
         self._entered: dict[int, dict[tuple[int, int], Passage]] = {}
 
-    def of(self, body: Body) -> list[Edge]:
-        """The edges of a body."""
-        return self.edges.get(id(body), [])
+    def links(self, body: Body) -> list[Link]:
+        """The edges of a body, and what goes on for sure in its children."""
+        links = self._links.get(id(body))
+        if links is None:
+            links = [*self.edges.get(id(body), [])]
+            for inner in self.passed.get(id(body), []):
+                links += self._through(inner)
+            self._links[id(body)] = links
+        return links
+
+    def _through(self, inner: Body) -> Iterator[Link]:
+        for source in QUEUED:
+            start: dict[Node, Moment] = {source: 0, own(source): 0}
+            known = spread(self.links(inner), start, period(inner))
+            for target in Engine:
+                if target is not source and known.get(target, NEVER) < period(inner):
+                    yield Link(source, target, 2 * inner.at, 2 * inner.at + 1, 0)
 
     def all(self) -> list[Edge]:
         """Every edge."""
@@ -91,7 +118,9 @@ class Graph:
         self._forget(edge.body)
 
     def _forget(self, body: Body) -> None:
-        self._known.pop(id(body), None)
+        for around in body.enclosing():
+            self._links.pop(id(around), None)
+            self._known.pop(id(around), None)
         for depth in range(body.depth):
             self._left.pop(depth, None)
             self._entered.pop(depth, None)
@@ -120,7 +149,7 @@ class Graph:
         if passage is None:
             nodes, here, index = frozenset({int(access.engine)}), access.body, access.index
             while here is not body:
-                nodes = _needed(self.of(here), nodes, 2 * index)
+                nodes = _needed(self.links(here), nodes, 2 * index)
                 here, index = _outward(here)
             passage = passages[id(access), id(body)] = nodes, index
         return passage
@@ -131,7 +160,7 @@ class Graph:
         known = answers.get((nodes, after))
         if known is None:
             start = dict.fromkeys(nodes, 2 * after + 1)
-            known = answers[nodes, after] = spread(self.of(body), start, period(body))
+            known = answers[nodes, after] = spread(self.links(body), start, period(body))
         return known
 
     def flows(self, body: Body, out: Passage, into: Passage, distance: int) -> bool:
@@ -143,7 +172,7 @@ class Graph:
     def implies(self, edge: Edge) -> bool:
         """Whether the edges of the body say what an edge that is not in the graph says."""
         limit = edge.distance * period(edge.body) + edge.wait_at
-        known = spread(self.of(edge.body), {own(edge.source): edge.set_at}, period(edge.body))
+        known = spread(self.links(edge.body), {own(edge.source): edge.set_at}, period(edge.body))
         return known.get(edge.target, NEVER) <= limit
 
 
@@ -157,7 +186,7 @@ def period(body: Body) -> int:
     return 2 * len(body.children) + 2
 
 
-def spread(edges: list[Edge], start: dict[Node, Moment], period: int) -> dict[Node, Moment]:
+def spread(links: list[Link], start: dict[Node, Moment], period: int) -> dict[Node, Moment]:
     """The first moment at which each node has what `start` has, for the nodes that get it at all."""
     known = dict(start)
     changed = True
@@ -169,21 +198,21 @@ def spread(edges: list[Edge], start: dict[Node, Moment], period: int) -> dict[No
                 if known.get(engine, NEVER) > core:
                     known[engine] = core
                     changed = True
-        for edge in edges:
-            since = min(known.get(edge.source, NEVER), known.get(own(edge.source), NEVER))
+        for link in links:
+            since = min(known.get(link.source, NEVER), known.get(own(link.source), NEVER))
             if since == NEVER:
                 continue
             execution, position = divmod(since, period)
-            if edge.set_at < position:
+            if link.set_at < position:
                 execution += 1
-            arrival = (execution + edge.distance) * period + edge.wait_at
-            if arrival < known.get(edge.target, NEVER):
-                known[edge.target] = arrival
+            arrival = (execution + link.distance) * period + link.wait_at
+            if arrival < known.get(link.target, NEVER):
+                known[link.target] = arrival
                 changed = True
     return known
 
 
-def _needed(edges: list[Edge], nodes: frozenset[Node], position: int) -> frozenset[Node]:
+def _needed(links: list[Link], nodes: frozenset[Node], position: int) -> frozenset[Node]:
     """Nodes that, having something at position 0, tell one of `nodes` up to `position`."""
     needed: dict[Node, Moment] = dict.fromkeys(nodes, position)
     changed = True
@@ -192,12 +221,12 @@ def _needed(edges: list[Edge], nodes: frozenset[Node], position: int) -> frozens
         latest = max(needed.values())
         if needed.get(Engine.CORE, -1) < latest:
             needed[Engine.CORE] = latest
-        for edge in edges:
-            if edge.distance or edge.wait_at > needed.get(edge.target, -1):
+        for link in links:
+            if link.distance or link.wait_at > needed.get(link.target, -1):
                 continue
-            for node in (int(edge.source), own(edge.source)):
-                if edge.set_at > needed.get(node, -1):
-                    needed[node] = edge.set_at
+            for node in (int(link.source), own(link.source)):
+                if link.set_at > needed.get(node, -1):
+                    needed[node] = link.set_at
                     changed = True
     return frozenset(needed)
 
@@ -215,7 +244,7 @@ def backlog(graph: Graph, edge: Edge) -> int | None:
     before = edge.set_at
     while True:
         span = period(here)
-        known = spread(graph.of(here), start, span)
+        known = spread(graph.links(here), start, span)
         ahead = [
             execution + (position > before)
             for execution, position in (divmod(known[e], span) for e in heeders if e in known)
@@ -225,5 +254,5 @@ def backlog(graph: Graph, edge: Edge) -> int | None:
         if here.loop or here.parent is None:
             return None
         start = {e: 2 * here.at + 1 for e, moment in known.items() if moment < span}
-        heeders, before = _needed(graph.of(here), heeders, before), 2 * here.at
+        heeders, before = _needed(graph.links(here), heeders, before), 2 * here.at
         here = here.parent

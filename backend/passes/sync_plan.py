@@ -5,17 +5,18 @@ from __future__ import annotations
 from itertools import chain
 
 from ..isa.table import Engine
+from .sync_accesses import Body
 from .sync_dependences import Dependence
 from .sync_graph import Edge, Graph
 
 
-def plan(dependences: list[Dependence]) -> Graph:
+def plan(dependences: list[Dependence], bodies: list[Body]) -> Graph:
     """Edges for all dependences.
 
     Inner bodies come first, since what they do in every execution is known outside; within a body short
     spans come first, since in-order queues make them imply the longer ones.
     """
-    graph = Graph()
+    graph = Graph(bodies)
     for dependence in sorted(dependences, key=_priority):
         if not satisfied(graph, dependence):
             graph.add(edge_for(dependence))
@@ -52,12 +53,12 @@ def edge_for(dependence: Dependence) -> Edge:
     """The pair that satisfies a dependence by itself."""
     source, target = dependence.source, dependence.target
     body, distance = dependence.levels[0]
-    where = (source.op.location, target.op.location)
+    where = body, source.op.location, target.op.location, dependence
     wait_at = 2 * target.child_of(body)
     if dependence.drain:
-        return Edge(body, source.engine, Engine.CORE, wait_at, wait_at, 0, *where, dependence, True)
+        return Edge(source.engine, Engine.CORE, wait_at, wait_at, 0, *where, drain=True)
     set_at = 2 * source.child_of(body) + 1
-    return Edge(body, source.engine, target.engine, set_at, wait_at, distance, *where, dependence)
+    return Edge(source.engine, target.engine, set_at, wait_at, distance, *where)
 
 
 def prune(graph: Graph, dependences: list[Dependence]) -> None:
