@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from ..dialects import tile
 from ..dialects.types import PtrType, element_type, shape_of, with_shape
@@ -48,15 +48,24 @@ def _access_function(function: func.FuncOp) -> None:
     analysis = Analysis(arguments)
     ops = tuple(function.body.walk())
     analyse_block(block, analysis, _needed(ops))
+    replaced: list[tuple[Operation, SSAValue | None]] = []
     for op in ops:
         if isinstance(op, tile.LoadOp):
-            _Access(op, op.ptr, op.mask, analysis).load(op)
+            replaced.append((op, _Access(op, op.ptr, op.mask, analysis).load(op)))
         elif isinstance(op, tile.StoreOp):
             _Access(op, op.ptr, op.mask, analysis).store(op)
+            replaced.append((op, None))
         elif isinstance(op, tile.AtomicOp):
-            _Access(op, op.ptr, op.mask, analysis).atomic(op)
+            replaced.append((op, _Access(op, op.ptr, op.mask, analysis).atomic(op)))
         elif isinstance(op, (tile.PtrCastOp, tile.PrintOp)):
             _replace_addresses(op, analysis)
+    # only now: forms refer to the results of loads, and slices of them stand right after them
+    for op, value in replaced:
+        if value is not None:
+            op.results[0].replace_all_uses_with(value)
+    for op, _ in replaced:
+        assert op.parent is not None
+        op.parent.erase_op(op)
 
 
 def _needed(ops: tuple[Operation, ...]) -> set[SSAValue]:
@@ -145,7 +154,7 @@ class _Access:
             return []
         return Masks(self.analysis, self.math).conjuncts(self.mask)
 
-    def load(self, op: tile.LoadOp) -> None:
+    def load(self, op: tile.LoadOp) -> SSAValue:
         """`tile.load` → `load_box` or `gather`, and a select when `other` is a tile."""
         element = element_type(op.result.type)
         memory = i64 if isinstance(element, PtrType) else element
@@ -168,8 +177,7 @@ class _Access:
             value = self.emit.map("select", self.mask, value, other)
         if memory != element:
             value = self.emit.insert(tile.PtrCastOp(value, element)).results[0]
-        op.result.replace_all_uses_with(value)
-        self._erase()
+        return value
 
     def _fill(
         self, other: SSAValue | None, memory: Attribute
@@ -205,9 +213,8 @@ class _Access:
                 operands=[*self._box(conjuncts), value], properties=self._box_properties()
             )
             self.emit.insert(box)
-        self._erase()
 
-    def atomic(self, op: tile.AtomicOp) -> None:
+    def atomic(self, op: tile.AtomicOp) -> SSAValue:
         """`tile.atomic` → `atomic_list`."""
         value = self._flat(self._as_tile(op.value))
         compare = None if op.compare is None else self._flat(self._as_tile(op.compare))
@@ -218,13 +225,7 @@ class _Access:
             result_types=[value.type],
         )
         result = self.emit.insert(atomic).results[0]
-        op.result.replace_all_uses_with(self.emit.reshape(result, shape_of(op.result.type)))
-        self._erase()
-
-    def _erase(self) -> None:
-        block: Block | None = self.op.parent
-        assert block is not None
-        block.erase_op(self.op)
+        return self.emit.reshape(result, shape_of(op.result.type))
 
     def _as_tile(self, value: SSAValue) -> SSAValue:
         """A scalar as a tile of one element: a view when it lies in SRAM already."""

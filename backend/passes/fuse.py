@@ -64,6 +64,7 @@ class _Fusion:
                 self.cluster.update(dict.fromkeys(members, len(clusters)))
                 clusters.append(members)
         readers = self._readers()
+        built: dict[SSAValue, SSAValue] = {}
         for number, members in enumerate(clusters):
             outputs = [
                 op.results[0]
@@ -72,7 +73,11 @@ class _Fusion:
                 or any(r != number for r in readers.get(op.results[0], ()))
             ]
             if outputs:
-                build_fused(members, outputs, self.cheap)
+                build_fused(members, outputs, self.cheap, built)
+        for op in self.reads:
+            op.operands = ()
+        for old, new in built.items():
+            old.replace_all_uses_with(new)
 
     def _find_in_memory(self, ops: Sequence[Operation]) -> set[Operation]:
         """Mark values that other ops than members use, and find the ops that make such tiles from nothing."""

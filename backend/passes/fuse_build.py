@@ -23,20 +23,30 @@ class _Operand:
 
 
 def build_fused(
-    members: Sequence[Operation], outputs: Sequence[SSAValue], cheap: CheapTiles
+    members: Sequence[Operation],
+    outputs: Sequence[SSAValue],
+    cheap: CheapTiles,
+    built: dict[SSAValue, SSAValue],
 ) -> None:
-    """Replace members of one space, the last of which stands after all operands, by a fused op.
+    """Put a fused op where the last member stands, after which all operands are defined.
 
-    `outputs` are the results of members that are used from outside.
+    `outputs` are the results of members that are used from outside. `built` says what replaces the outputs
+    of earlier clusters, and learns about these. The members stay as they are: later clusters look through
+    them.
     """
-    _Builder(members, outputs, cheap).build()
+    _Builder(members, outputs, cheap, built).build()
 
 
 class _Builder:
     def __init__(
-        self, members: Sequence[Operation], outputs: Sequence[SSAValue], cheap: CheapTiles
+        self,
+        members: Sequence[Operation],
+        outputs: Sequence[SSAValue],
+        cheap: CheapTiles,
+        built: dict[SSAValue, SSAValue],
     ) -> None:
         self.members = members
+        self.built = built
         self.outputs = outputs
         self.cheap = cheap
         self.space = fused_space(members, outputs, cheap)
@@ -64,7 +74,7 @@ class _Builder:
         emit.insert(fused)
         for old, new in zip(self.outputs, fused.results, strict=True):
             new.name_hint = old.name_hint
-            old.replace_all_uses_with(emit.reshape(new, shape_of(old.type)))
+            self.built[old] = emit.reshape(new, shape_of(old.type))
 
     # Expressions
 
@@ -110,7 +120,7 @@ class _Builder:
         return self.known[key]
 
     def _argument(self, value: SSAValue, place: Place) -> SSAValue:
-        self.operands.append(_Operand(value, place))
+        self.operands.append(_Operand(self.built.get(value, value), place))
         return self.block.insert_arg(element_type(value.type), len(self.block.args))
 
     def _scalar(self, value: SSAValue) -> SSAValue:

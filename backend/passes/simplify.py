@@ -44,8 +44,8 @@ def _walk(block: Block, scopes: list[Table]) -> None:
     op = block.first_op
     while op is not None:
         previous = op.prev_op
-        gone = _rewrite(op) or _replace_by_equal(op, scopes)
-        if gone or op.prev_op is not previous:
+        changed = _rewrite(op) or op.prev_op is not previous
+        if changed or _replace_by_equal(op, scopes):
             # continue with what replaced the op or was put before it
             op = block.first_op if previous is None else previous.next_op
             continue

@@ -87,9 +87,7 @@ def _rewrite_while(op: scf.WhileOp) -> bool:
     return False
 
 
-def _passed(
-    value: SSAValue, after: Block, outward: list[SSAValue] | tuple[SSAValue, ...]
-) -> object:
+def _passed(value: SSAValue, after: Block, outward: Sequence[SSAValue]) -> SSAValue | None:
     """What the before region handed over as a block argument of the after region."""
     if isinstance(value, BlockArgument) and value.block is after:
         return outward[value.index]
