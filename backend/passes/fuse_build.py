@@ -98,7 +98,8 @@ class _Builder:
             location=op.location,
         )
         self.block.add_op(new)
-        return new.results[0]
+        result: SSAValue = new.results[0]
+        return result
 
     def _value(self, value: SSAValue, place: Place) -> SSAValue:
         """The element of a value (views have been passed through)."""
@@ -156,7 +157,7 @@ class _Builder:
         """The coordinate along a dim of the space, taken apart again when that dim has been merged."""
         if dim not in self.index:
             number, inner, outer = self.space.coordinate(dim)
-            value = emit.insert(tile.IndexOp(number)).results[0]
+            value: SSAValue = emit.insert(tile.IndexOp(number)).results[0]
             if inner > 1:
                 value = emit.map("udiv", value, self._constant(inner))
             if outer > 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import scf
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
@@ -90,7 +92,8 @@ def _rewrite_while(op: scf.WhileOp) -> bool:
 def _passed(value: SSAValue, after: Block, outward: Sequence[SSAValue]) -> SSAValue | None:
     """What the before region handed over as a block argument of the after region."""
     if isinstance(value, BlockArgument) and value.block is after:
-        return outward[value.index]
+        passed: SSAValue = outward[value.index]
+        return passed
     return None
 
 

@@ -16,19 +16,20 @@ from .simplify_regions import keep_arguments, keep_operands, keep_results, termi
 READS: tuple[type[Operation], ...] = (tile.LoadOp, tile.LoadBoxOp, tile.GatherOp)
 """Ops that read memory and do nothing else."""
 
+_TERMINATORS: tuple[type[Operation], ...] = (scf.YieldOp, scf.ConditionOp, tile.YieldOp)
 _STRUCTURE: tuple[type[Operation], ...] = (scf.ForOp, scf.IfOp)
 
 
 def is_removable(op: Operation) -> bool:
     """True when an op may go if nobody uses its results (its regions aside)."""
-    return isinstance(op, READS) or isinstance(op, _STRUCTURE) or op.has_trait(Pure)
+    return isinstance(op, (*READS, *_STRUCTURE)) or op.has_trait(Pure)
 
 
 def remove_dead(function: func.FuncOp) -> None:
     """Erase everything that neither has an effect nor feeds one."""
     marks = _Marks()
     for op in function.body.walk():
-        if not is_removable(op) and not isinstance(op, (scf.YieldOp, scf.ConditionOp)):
+        if not is_removable(op) and not isinstance(op, _TERMINATORS):
             marks.need(op)
     marks.run()
     for block in function.body.blocks:
