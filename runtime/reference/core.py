@@ -37,7 +37,7 @@ from dsalang._backend.target import Target
 from ..report import CoreStats, Event, Reason
 from .options import Options
 from .prepare import Prepared
-from .races import Clock
+from .races import NOTHING, Clock
 from .semaphores import Semaphores, Token
 from .state import CoreState, Current
 from .text import print_line
@@ -85,7 +85,10 @@ class Transfer:
 
 @dataclass(slots=True)
 class Queue:
-    """An engine: its queue, when it is free, when what it started is complete."""
+    """An engine: its queue, when it is free, when what it started is complete.
+
+    `learned` is what the control core last told it.
+    """
 
     engine: Engine
     waiting: deque[Issued] = field(default_factory=deque)
@@ -93,6 +96,7 @@ class Queue:
     completed: int = 0
     last_start: int = 0
     transfer: Transfer | None = None
+    learned: Clock = NOTHING
 
 
 class CoreRun:
@@ -118,6 +122,7 @@ class CoreRun:
         self._time = 0  # When the control core can do its pending call.
         self._call: Call | None = None
         self._issue: Issued | None = None
+        self._knowledge: Clock = NOTHING  # What the control core knows; shared by what it issues.
         self._random = options.random(core)
         self.stats = CoreStats(core)
 
@@ -214,8 +219,8 @@ class CoreRun:
         sem = scalar(fields, "sem") if "sem" in fields else -1
         if sem >= len(self._semaphores):
             raise ImageError(f"semaphore {sem} does not exist")
-        clock = self._clocks.token(Engine.CORE)
-        self._issue = Issued(template, prepared, fields, sem, prepared.op == "wait", 0, clock)
+        waits = prepared.op == "wait"
+        self._issue = Issued(template, prepared, fields, sem, waits, 0, self._knowledge)
         cost = self._jitter(prepared.issue_cycles)
         self._time += cost
         self.stats.engines[Engine.CORE].busy += cost
@@ -236,6 +241,7 @@ class CoreRun:
         elif kind == "wait":
             token = self._semaphores.take(a0)
             self._clocks.join(Engine.CORE, token.clock)
+            self._knowledge = self._clocks.token(Engine.CORE)
             stats.stall(Reason("semaphore", token.setter, token.template), time - self._time)
         else:
             result, cycles = self._other_call(kind, a0, a1)
@@ -248,6 +254,7 @@ class CoreRun:
         """Do a read, print or assertion: the result and the cycles."""
         state, image = self._state, self._state.image
         state.current = Current(Engine.CORE, self._clocks.start(Engine.CORE), -1)
+        self._knowledge = self._clocks.token(Engine.CORE)
         if kind == "read":
             if not self._options.functional:
                 raise DeviceError("timing without data: the kernel reads a value back to the core")
@@ -279,7 +286,9 @@ class CoreRun:
         stats.stall(Reason("not issued"), min(issued.time, time) - queue.free)
         arrived = max(queue.free, issued.time)
         queue.free = queue.last_start = time
-        self._clocks.join(engine, issued.clock)
+        if issued.clock is not queue.learned:
+            self._clocks.join(engine, issued.clock)
+            queue.learned = issued.clock
         if op == "set":
             effect = max(time, queue.completed)
             token = Token(effect, self._clocks.token(engine), engine, issued.template)

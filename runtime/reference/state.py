@@ -152,7 +152,10 @@ class CoreState:
         segment = self._segment(box)
         verb = "writes" if writes else "reads"
         if segment is None or box.low < segment.address or box.high > segment.end:
-            raise self.error(f"{self._who()} {verb} {self._outside(box, segment)}")
+            raise self.error(
+                f"{self._who()} {verb} {self._outside(box, segment)}",
+                hint="mask the access, as in `mask=offsets < n`, or check the strides",
+            )
         if writes and not segment.writable:
             raise self.error(f"{self._who()} writes to {segment.label!r}, which is read-only")
         if self.check_races:
