@@ -135,6 +135,10 @@ class pointer_type:  # noqa: N801
     primitive_bitwidth: int = field(default=64, init=False, compare=False)
     signed: bool = field(default=False, init=False, compare=False)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.element_ty, dtype | pointer_type):
+            raise TypeError(f"a pointer_type is made from a dtype, not {self.element_ty!r}")
+
     def __str__(self) -> str:
         return f"*{self.element_ty}"
 
@@ -166,6 +170,10 @@ class block_type:  # noqa: N801
 
     element_ty: dtype | pointer_type
     shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.element_ty, dtype | pointer_type):
+            raise TypeError(f"a block_type is made from a dtype, not {self.element_ty!r}")
 
     def __str__(self) -> str:
         return f"{self.element_ty}[{', '.join(map(str, self.shape))}]"

@@ -26,6 +26,7 @@ from ..values import (
     fail,
     items_of,
     static,
+    static_dtype,
     to_python,
     wrap,
 )
@@ -285,6 +286,10 @@ def _constexpr(ctx: Context, args: tuple[Operand, ...]) -> Operand:
     return wrap(static(_one(args, "constexpr"), "the argument of constexpr()"))
 
 
+def _dtype(ctx: Context, args: tuple[Operand, ...]) -> Operand:
+    return Static(static_dtype(_one(args, "dtype"), "the argument of dtype()"))
+
+
 PYTHON: dict[Any, Callable[[Context, tuple[Operand, ...]], Operand]] = {
     builtins.min: _two_or_more("min", builtins.min, math_lowering.minimum),
     builtins.max: _two_or_more("max", builtins.max, math_lowering.maximum),
@@ -299,13 +304,14 @@ PYTHON: dict[Any, Callable[[Context, tuple[Operand, ...]], Operand]] = {
     builtins.tuple: _tuple,
     builtins.list: _tuple,
     constexpr: _constexpr,
+    dtypes.dtype: _dtype,
 }
 """Python's builtins that mean something on run-time values."""
 
 HARMLESS: dict[Any, bool] = dict.fromkeys(
     (
         str, repr, round, divmod, sum, any, all, ord, chr, sorted, hasattr, getattr, issubclass, type,
-        dtypes.dtype, dtypes.pointer_type, dtypes.block_type, id,
+        dtypes.pointer_type, dtypes.block_type, id,
     ),
     True,
 )  # fmt: skip

@@ -33,6 +33,8 @@ BINARY: dict[type[ast.operator], str] = {
     ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|",
     ast.BitXor: "^", ast.MatMult: "@",
 }  # fmt: skip
+CONTAINERS = (str, bytes, tuple, list, dict, set, frozenset, range)
+"""Python containers that may be indexed and searched at compile time."""
 CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
 COMPARE: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
@@ -154,6 +156,8 @@ def _compare_pair(ctx: Context, op: ast.cmpop, left: Operand, right: Operand) ->
         known_right, b = to_python(right)
         if not (known_left and known_right):
             fail("'in' needs compile-time values", "compare with == and combine with |")
+        if not isinstance(b, CONTAINERS):
+            fail(f"'in' needs a tuple, a string or a dict, not {describe(right)}")
         try:
             return Static((a in b) == isinstance(op, ast.In))
         except Exception as error:
@@ -270,7 +274,7 @@ def _subscript(ctx: Context, node: ast.Subscript) -> Operand:
         if items is not None:
             picked: Operand = items[key]
             return picked
-        if isinstance(owner, Static):
+        if isinstance(owner, Static) and isinstance(owner.value, CONTAINERS):
             return wrap(owner.value[key])
     except Exception as error:
         fail(f"cannot index {describe(owner)} with {key!r}: {error}")

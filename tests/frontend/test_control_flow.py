@@ -7,7 +7,7 @@ import pytest
 
 import dsalang as dsa
 import dsalang.language as tl
-from tests.frontend.evaluate import parse_call, run_kernel
+from frontend.evaluate import parse_call, run_kernel
 
 
 def ints(*values):

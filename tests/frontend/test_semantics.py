@@ -11,7 +11,7 @@ import dsalang.language as tl
 from dsalang._jit import dtypes
 from dsalang._jit.parse import parse
 from dsalang._jit.semantics import promote
-from tests.frontend.evaluate import parse_call, run_kernel
+from frontend.evaluate import parse_call, run_kernel
 
 N = 16
 
