@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 
 import llvmlite.binding as llvm
 
@@ -114,6 +115,9 @@ def run_rv64(image: Image, args: list[int], core: int = 0, cores: int = 1) -> li
 
 
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+RUNNING: list[Machine] = []
+CALLBACKS = [CALLBACK(lambda a, b, name=name: RUNNING[-1].call(name, a, b)) for name in CALLS]
 
 
 def run_host(image: Image, args: list[int], core: int = 0, cores: int = 1) -> list[Event]:
@@ -122,23 +126,25 @@ def run_host(image: Image, args: list[int], core: int = 0, cores: int = 1) -> li
     def fetch(address: int, count: int) -> tuple[int, ...]:
         return tuple((ctypes.c_int64 * count).from_address(address)) if count else ()
 
-    machine = Machine(image, fetch)
-    callbacks = [CALLBACK(lambda a, b, name=name: machine.call(name, a, b)) for name in CALLS]
-    for name, callback in zip(CALLS, callbacks, strict=True):
-        llvm.add_symbol(f"__dsa_{name}", ctypes.cast(callback, ctypes.c_void_p).value)
-    module = llvm.parse_assembly(image.glue)
-    module.verify()
-    engine = llvm.create_mcjit_compiler(module, _host_machine())
-    engine.finalize_object()
-    kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
-        engine.get_function_address("dsa_kernel")
-    )
+    engine = _engine(image.glue)
+    kernel = KERNEL(engine.get_function_address("dsa_kernel"))
     array = (ctypes.c_uint64 * max(len(args), 1))(*(a & MASK for a in args))
+    machine = Machine(image, fetch)
+    RUNNING.append(machine)
     kernel(ctypes.addressof(array), core, cores)
+    RUNNING.pop()
     return machine.events
 
 
-def _host_machine() -> llvm.TargetMachine:
+@lru_cache(maxsize=4)
+def _engine(glue: str) -> llvm.ExecutionEngine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(opt=1)
+    for name, callback in zip(CALLS, CALLBACKS, strict=True):
+        llvm.add_symbol(f"__dsa_{name}", ctypes.cast(callback, ctypes.c_void_p).value)
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=1)
+    module = llvm.parse_assembly(glue)
+    module.verify()
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return engine
