@@ -171,11 +171,15 @@ def program_of(op: dsa.IssueOp) -> VectorProgram | None:
 def static_fields(op: dsa.IssueOp) -> dict[str, cost.FieldValue]:
     """The fields of an instruction with assumptions for open ones: boxes fully valid, rows apart in HBM."""
     row = BY_NAME[op.op.data]
-    fields: dict[str, cost.FieldValue] = {name: op.static(name) for name in op.fields.data}
+    fields: dict[str, cost.FieldValue] = {
+        name: op.static(name) for name in op.fields.data if row.by_name[name].type != "u64"
+    }  # addresses and bit patterns cost nothing
     bound = op.bound()
     for name in bound:
         field_name, _, entry = name.partition(".")
         field = row.by_name[field_name]
+        if field.type == "u64":
+            continue
         if field_name == "hi":
             sizes = op.static("size")
             assert isinstance(sizes, tuple)

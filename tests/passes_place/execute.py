@@ -360,8 +360,22 @@ BINARY: dict[str, Callable[..., np.ndarray]] = {
     "ior": np.bitwise_or, "ixor": np.bitwise_xor, "flt": np.less, "fgt": np.greater,
     "fge": np.greater_equal, "slt": np.less, "sgt": np.greater, "sge": np.greater_equal,
     "ieq": np.equal, "ine": np.not_equal, "sle": np.less_equal, "feq": np.equal,
-    "sdiv": lambda a, b: np.trunc(a / b).astype(a.dtype), "srem": np.fmod,
+    "sdiv": lambda a, b: _each(lambda x, y: _c_div(x, y), a, b),
+    "srem": lambda a, b: _each(lambda x, y: x - _c_div(x, y) * y, a, b),
+    "udiv": lambda a, b: _each(lambda x, y: x // y if y else 0, _unsigned_view(a), _unsigned_view(b)),
+    "urem": lambda a, b: _each(lambda x, y: x % y if y else x, _unsigned_view(a), _unsigned_view(b)),
+    "shl": lambda a, b: _each(lambda x, y: x << y if 0 <= y < 32 else 0, a, b),
+    "ashr": lambda a, b: _each(lambda x, y: x >> y, a, b),
+    "lshr": lambda a, b: _each(lambda x, y: x >> y, _unsigned_view(a), _unsigned_view(b)),
+    "umin": lambda a, b: np.minimum(_unsigned_view(a), _unsigned_view(b)),
+    "umax": lambda a, b: np.maximum(_unsigned_view(a), _unsigned_view(b)),
+    "ult": lambda a, b: _unsigned_view(a) < _unsigned_view(b),
 }  # fmt: skip
+
+
+def _each(f: Callable[[int, int], int], a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """An integer function element by element in Python's integers."""
+    return np.vectorize(lambda x, y: f(int(x), int(y)), otypes=[np.int64])(a, b)
 
 
 def _vexec(m: Machine, f: dict[str, Any], program: Any) -> None:

@@ -163,9 +163,7 @@ class _Run:
         }
         index = {d: env[v].reshape(-1) for d, v in zip(tile.ints(op.indexed), op.indices)}
         for point in product(*(range(s) for s in shape)):
-            if not all(
-                int(env[lo]) <= i < int(env[hi]) for i, lo, hi in zip(point, op.lo, op.hi)
-            ):
+            if not all(int(env[lo]) <= i < int(env[hi]) for i, lo, hi in zip(point, op.lo, op.hi)):
                 continue
             address = int(env[op.base])
             for d, (i, stride) in enumerate(zip(point, op.strides)):
