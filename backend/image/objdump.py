@@ -169,6 +169,6 @@ def _code(image: Image) -> Iterator[str]:
             yield f"{labels[at]}:"
         yield f"  {at:6x}: {word:08x}  {disassemble_word(word, at)}{notes.get(at, '')}"
         end = at + 4
-    constants = image.code[end - image.code_address :]
-    for at in range(0, len(constants), 8):
-        yield f"  {end + at:6x}: {constants[at : at + 8].hex()}"
+    first = end + -end % 8
+    for at in range(first - image.code_address, len(image.code), 8):
+        yield f"  {image.code_address + at:6x}: {image.code[at : at + 8].hex(' ')}"
