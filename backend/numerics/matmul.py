@@ -6,6 +6,7 @@ is split into instructions; an integer element is exact and wraps into int32 at 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,15 +48,14 @@ def mma(
     Raises:
         ValueError: for a combination of formats that the machine does not have.
     """
-    shape = (a.shape[0], b.shape[1])
+    if not accumulate:
+        acc = np.zeros((a.shape[0], b.shape[1]), fmt_d.storage)
+    assert acc is not None, "accumulating needs the accumulator"
     if fmt_a.is_float and fmt_b.is_float and fmt_d.name in ("fp32", "bf16"):
-        start = widen(acc) if accumulate and acc is not None else np.zeros(shape, np.float32)
-        return narrow(_float_chain(widen(a), widen(b), start), fmt_d), False
+        return narrow(_float_chain(widen(a), widen(b), widen(acc)), fmt_d), False
     if fmt_a.name in INT_OPERANDS and fmt_b.name in INT_OPERANDS and fmt_d.name == "int32":
         # every partial sum is below 2^16 * K, far within fp64's 53 bits, so any order is exact
-        exact = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
-        if accumulate and acc is not None:
-            exact += acc
+        exact = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64) + acc
         wrapped = exact.astype(np.int32)
         return wrapped, bool((wrapped != exact).any())
     raise ValueError(f"mma of {fmt_a} by {fmt_b} into {fmt_d} does not exist")
@@ -110,7 +110,7 @@ def _general_chain(columns: F64, rows: F64, acc: F32) -> F32:
     return acc
 
 
-def _choose_step(a: F32, b: F32) -> Any:
+def _choose_step(a: F32, b: F32) -> Callable[[Array, Array, F32], F32]:
     """The cheapest chain that is right for these values.
 
     With every finite operand as an integer times a power of two, the significant bits and the range of
