@@ -41,6 +41,16 @@ class Reason:
     template: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """An engine that stood still in [start, end)."""
+
+    engine: Engine
+    reason: Reason
+    start: int
+    end: int
+
+
 @dataclass
 class EngineStats:
     """An engine of one core: instructions (`set` and `wait` not counted), busy cycles, stall cycles by reason."""
@@ -48,11 +58,6 @@ class EngineStats:
     instructions: int = 0
     busy: int = 0
     stalls: dict[Reason, int] = field(default_factory=dict)
-
-    def stall(self, reason: Reason, cycles: int) -> None:
-        """Add a stall; none when `cycles` is not positive."""
-        if cycles > 0:
-            self.stalls[reason] = self.stalls.get(reason, 0) + cycles
 
 
 @dataclass
@@ -65,7 +70,10 @@ class Traffic:
 
 @dataclass
 class CoreStats:
-    """A run of one core. `burst_bytes` is what HBM served, `port_busy` for how many cycles."""
+    """A run of one core. `burst_bytes` is what HBM served, `port_busy` for how many cycles.
+
+    `events` and `waits` are empty when the run kept no timeline.
+    """
 
     core: int
     cycles: int = 0
@@ -78,6 +86,7 @@ class CoreStats:
     traffic: dict[str, Traffic] = field(default_factory=dict)
     prints: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -139,11 +148,15 @@ class Run:
         merged: dict[str, int] = {}
         for core in self.cores:
             for reason, cycles in core.engines[engine].stalls.items():
-                text = self._words(reason)
+                text = self.words(reason)
                 merged[text] = merged.get(text, 0) + cycles
         return dict(sorted(merged.items(), key=lambda item: -item[1]))
 
-    def _words(self, reason: Reason) -> str:
+    def words(self, reason: Reason) -> str:
+        """A reason as a person would say it.
+
+        The line is that of the instruction that was waited for.
+        """
         name = reason.engine.name if reason.engine is not None else ""
         if reason.what == "queue full":
             return f"queue of {name} full"

@@ -1,10 +1,10 @@
-"""A run as Chrome trace JSON: a process per core, a thread per engine, an event per instruction."""
+"""A run as Chrome trace JSON: a process per core, a thread per engine, an event per instruction and per stall."""
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from dsalang._backend.isa.table import Engine
 from .rings import ring_at
 
 if TYPE_CHECKING:
-    from .report import CoreStats, Event, Run
+    from .report import CoreStats, Event, Run, Wait
 
 
 def trace(run: Run) -> dict[str, Any]:
@@ -22,20 +22,20 @@ def trace(run: Run) -> dict[str, Any]:
     for core in run.cores:
         events += _names(core)
         events += [_event(run, core, event) for event in core.events]
+        events += [_wait(run, core, wait) for wait in core.waits]
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
 
 def write(run: Run, path: Path) -> Path:
     """Write the trace to `path`, which appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             json.dump(trace(run), file)
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    finally:
+        temporary.unlink(missing_ok=True)
     return path
 
 
@@ -58,13 +58,24 @@ def _event(run: Run, core: CoreStats, event: Event) -> dict[str, Any]:
         details["source"] = str(template.loc)
     if template.hbm_arg >= 0:
         details["array"] = run.image.arguments[template.hbm_arg].name
+    name = template.instruction.op + label
+    return _slice(run, core, event, name, "instruction", details)
+
+
+def _wait(run: Run, core: CoreStats, wait: Wait) -> dict[str, Any]:
+    return _slice(run, core, wait, run.words(wait.reason), "stall", {"start_cycle": wait.start})
+
+
+def _slice(
+    run: Run, core: CoreStats, what: Event | Wait, name: str, kind: str, details: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "ph": "X",
-        "name": template.instruction.op + label,
-        "cat": event.engine.name,
+        "name": name,
+        "cat": kind,
         "pid": core.core,
-        "tid": int(event.engine),
-        "ts": run.target.microseconds(event.start),
-        "dur": run.target.microseconds(event.end - event.start),
+        "tid": int(what.engine),
+        "ts": run.target.microseconds(what.start),
+        "dur": run.target.microseconds(what.end - what.start),
         "args": details,
     }

@@ -34,7 +34,7 @@ from dsalang._backend.isa.rv64 import CALLS
 from dsalang._backend.isa.table import QUEUED, Engine
 from dsalang._backend.target import Target
 
-from ..report import CoreStats, Event, Reason
+from ..report import CoreStats, Event, Reason, Wait
 from .options import Options
 from .prepare import Prepared
 from .races import NOTHING, Clock
@@ -234,7 +234,7 @@ class CoreRun:
         if kind == "issue":
             assert self._issue is not None
             queue = self._queues[self._issue.prepared.engine]
-            stats.stall(Reason("queue full", queue.engine), time - self._time)
+            self._stall(Engine.CORE, Reason("queue full", queue.engine), self._time, time)
             self._issue.time = time
             queue.waiting.append(self._issue)
             stats.instructions += 1
@@ -242,7 +242,8 @@ class CoreRun:
             token = self._semaphores.take(a0)
             self._clocks.join(Engine.CORE, token.clock)
             self._knowledge = self._clocks.token(Engine.CORE)
-            stats.stall(Reason("semaphore", token.setter, token.template), time - self._time)
+            reason = Reason("semaphore", token.setter, token.template)
+            self._stall(Engine.CORE, reason, self._time, time)
         else:
             result, cycles = self._other_call(kind, a0, a1)
             stats.busy += cycles
@@ -283,7 +284,7 @@ class CoreRun:
         issued = queue.waiting.popleft()
         engine, op, fields = queue.engine, issued.prepared.op, issued.fields
         stats = self.stats.engines[engine]
-        stats.stall(Reason("not issued"), min(issued.time, time) - queue.free)
+        self._stall(engine, Reason("not issued"), queue.free, issued.time)
         arrived = max(queue.free, issued.time)
         queue.free = queue.last_start = time
         if issued.clock is not queue.learned:
@@ -297,7 +298,7 @@ class CoreRun:
         if op == "wait":
             token = self._semaphores.take(issued.sem)
             self._clocks.join(engine, token.clock)
-            stats.stall(Reason("semaphore", token.setter, token.template), time - arrived)
+            self._stall(engine, Reason("semaphore", token.setter, token.template), arrived, time)
             return
         stats.instructions += 1
         valid = self._execute(issued, engine)
@@ -328,7 +329,7 @@ class CoreRun:
         queue.transfer, queue.free, self._port_free = None, end, end
         latency = self._jitter(self._target.hbm.latency_cycles)
         queue.completed = max(queue.completed, end + latency)
-        stats.stall(Reason("HBM port busy"), time - transfer.ready)
+        self._stall(queue.engine, Reason("HBM port busy"), transfer.ready, time)
         stats.busy += transfer.ready - transfer.start + cycles
         self.stats.port_busy += cycles
         self.stats.burst_bytes += transfer.bytes
@@ -349,6 +350,13 @@ class CoreRun:
             address = issued.prepared.address(issued.fields)
             engine = issued.prepared.engine
             self.stats.events.append(Event(engine, issued.template, start, end, complete, address))
+
+    def _stall(self, engine: Engine, reason: Reason, start: int, end: int) -> None:
+        if end > start:
+            stalls = self.stats.engines[engine].stalls
+            stalls[reason] = stalls.get(reason, 0) + end - start
+            if self._options.timeline:
+                self.stats.waits.append(Wait(engine, reason, start, end))
 
     def _jitter(self, cycles: int) -> int:
         """Cycles as the target states them; in an adversarial run anything from there up."""

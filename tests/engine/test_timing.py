@@ -192,7 +192,11 @@ def test_report_and_timeline(tmp_path: Path) -> None:
 
     path = result.timeline(tmp_path / "deep" / "k.json")
     events = json.loads(path.read_text())["traceEvents"]
-    work = [e for e in events if e["ph"] == "X"]
+    work = [e for e in events if e.get("cat") == "instruction"]
+    stalls = [e for e in events if e.get("cat") == "stall"]
+    assert [(e["name"], e["ts"], e["dur"]) for e in stalls] == [
+        ("waiting for LD, line 3", 0.0, 0.04)
+    ]
     assert [e["name"] for e in work] == ["dma.load x tile[1]", "vexec"]
     assert work[0]["args"]["source"] == "k.py:2:1"
     assert work[0]["args"]["array"] == "x"
