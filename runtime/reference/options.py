@@ -13,8 +13,8 @@ class Options:
 
     Attributes:
         timeline: keep every instruction's times for `Run.timeline`.
-        functional: move data and compute; False gives times only, and fails where the kernel's control
-            flow reads a value back.
+        functional: move data and compute; False gives times only, takes every element of gathers, scatters
+            and atomics as valid, and fails where the kernel's control flow reads a value back.
         check_races: stop at accesses that no semaphore orders.
         check_init: stop at reads of SRAM that nothing has written.
         max_cycles: stop a kernel that runs for longer.
