@@ -17,6 +17,7 @@ from ..isa.table import BY_NAME, Engine
 from ..isa.text import parse_program
 from ..isa.vprog import VectorProgram
 from ..target import Target
+from .placing.transfer import ESTIMATED_TRIPS
 from .sram import RingUse
 
 UNKNOWN_TRIPS = 16
@@ -42,40 +43,92 @@ class Rates:
 
 def loop_rates(kernel: func.FuncOp, uses: Sequence[RingUse], target: Target) -> dict[int, Rates]:
     """Rates by number of the rings that pass data between engines."""
-    model = _Model(target)
+    work = Work(target)
+    spans: dict[Block, dict[SSAValue, float]] = {}
     rates: dict[int, Rates] = {}
     for number, use in enumerate(uses):
         if len(use.engines) < 2:
             continue
-        period = max(model.block_busy(use.home).values(), default=0)
-        held = _held(use, model)
-        wanted = ceil(held / max(1, period)) + int(_has_dma(use))
-        rates[number] = Rates(held, max(1, period), _turns(use.home), max(2, wanted))
+        if use.home not in spans:
+            spans[use.home] = spans_of(use.home, work)
+        period = max(1, *work.block_busy(use.home).values())
+        held = spans[use.home].get(use.slot, 0)
+        has_dma = bool(use.engines & {Engine.LD, Engine.ST})
+        wanted = ceil(held / period) + int(has_dma)
+        rates[number] = Rates(held, period, _turns(use.home), max(2, wanted))
     return rates
 
 
-def _has_dma(use: RingUse) -> bool:
-    return bool(use.engines & {Engine.LD, Engine.ST})
+def spans_of(block: Block, work: Work) -> dict[SSAValue, float]:
+    """Cycles from the first to the last access of each slot when a block runs once on an idle core."""
+    timing = Timing(work)
+    timing.block(block)
+    return {slot: end - timing.begin[slot] for slot, end in timing.end.items()}
 
 
-def _held(use: RingUse, model: _Model) -> float:
-    """Accesses follow each other; those of one engine that follow without another between share their latency."""
-    total, last = 0.0, None
-    spans: dict[Operation, float] = {}
-    for op, engine, _ in use.accesses:
-        top = op
-        while top.parent is not use.home:
-            parent = top.parent_op()
-            assert parent is not None
-            top = parent
-        if top is op:
-            spans[op] = model.busy(op)
-        elif top not in spans:  # a loop that uses the slot in every iteration
-            spans[top] = max(model.op_busy(top).values(), default=0)
-        if engine is not last and engine in (Engine.LD, Engine.ST):
-            total += model.target.hbm.latency_cycles
-        last = engine
-    return total + sum(spans.values())
+class Timing:
+    """Times at which instructions run when each engine takes them in order as soon as their data is there."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.free: dict[str, float] = defaultdict(float)  # by engine, and "HBM"
+        self.ready: dict[SSAValue, float] = {}  # when the last write of a slot is complete
+        self.begin: dict[SSAValue, float] = {}
+        self.end: dict[SSAValue, float] = {}
+
+    def block(self, block: Block) -> None:
+        """Run the operations of a block once; a loop runs once and then takes its period for the rest."""
+        for op in block.ops:
+            if isinstance(op, dsa.IssueOp):
+                self.issue(op)
+                continue
+            before = dict(self.free)
+            for region in op.regions:
+                for inner in region.blocks:
+                    self.block(inner)
+            if isinstance(op, scf.ForOp | scf.WhileOp):
+                self._repeat(op, before)
+
+    def _repeat(self, op: Operation, before: dict[str, float]) -> None:
+        busy = [self.work.block_busy(b) for region in op.regions for b in region.blocks]
+        period = max((cycles for part in busy for cycles in part.values()), default=0)
+        more = (trips(op) - 1) * period
+        for name in self.free:
+            if self.free[name] != before.get(name, 0):
+                self.free[name] += more
+        for inner in op.walk():
+            if isinstance(inner, dsa.IssueOp):
+                for slot in _slots(inner):
+                    self.end[slot] += more
+                    self.ready[slot] = max(self.ready.get(slot, 0), self.end[slot])
+
+    def issue(self, op: dsa.IssueOp) -> None:
+        """Run an instruction."""
+        engine, slots = op.engine.name, _slots(op)
+        start = max(self.free[engine], *(self.ready.get(s, 0) for s in slots), 0)
+        transfer = self.work.transfer(op)
+        end = start + self.work.busy(op) - transfer
+        if transfer:
+            end = max(end, self.free["HBM"]) + transfer
+            self.free["HBM"] = end
+        self.free[engine] = end
+        complete = end + (self.work.target.hbm.latency_cycles if transfer else 0)
+        for slot, role in slots.items():
+            self.begin[slot] = min(self.begin.get(slot, start), start)
+            self.end[slot] = max(self.end.get(slot, 0), complete)
+            if "w" in role:
+                self.ready[slot] = complete
+
+
+def _slots(op: dsa.IssueOp) -> dict[SSAValue, str]:
+    """The slots that an instruction accesses, with the letters of their roles."""
+    row = BY_NAME[op.op.data]
+    found: dict[SSAValue, str] = {}
+    for name, value in op.bound().items():
+        if isinstance(value.type, dsa.SlotType):
+            role = row.by_name[name.partition(".")[0]].role or ""
+            found[value] = found.get(value, "") + role.removeprefix("sram_")
+    return found
 
 
 def _turns(block: Block) -> float:
@@ -90,6 +143,9 @@ def _turns(block: Block) -> float:
 
 def trips(op: Operation) -> int:
     """Iterations of a loop, assumed when they are not known."""
+    estimate = op.attributes.get(ESTIMATED_TRIPS)
+    if isinstance(estimate, IntegerAttr):
+        return estimate.value.data
     if not isinstance(op, scf.ForOp):
         return UNKNOWN_TRIPS
     lb, ub, step = (_constant(v) for v in (op.lb, op.ub, op.step))
@@ -105,7 +161,7 @@ def _constant(value: SSAValue) -> int | None:
     return None
 
 
-class _Model:
+class Work:
     """Busy cycles of engines by operation and block, remembered."""
 
     def __init__(self, target: Target) -> None:
@@ -123,9 +179,10 @@ class _Model:
         fields = static_fields(op)
         program = program_of(op)
         cycles = cost.compute_cycles(op.op.data, fields, program, self.target)
-        return cycles + self._transfer(op)
+        return cycles + self.transfer(op)
 
-    def _transfer(self, op: dsa.IssueOp) -> int:
+    def transfer(self, op: dsa.IssueOp) -> int:
+        """Cycles for which an instruction holds the HBM port when all cores are active."""
         if "hbm" not in BY_NAME[op.op.data].by_name:
             return 0
         moved = cost.dma_bytes(op.op.data, static_fields(op), self.target)
@@ -136,7 +193,7 @@ class _Model:
         total: dict[str, float] = defaultdict(float)
         if isinstance(op, dsa.IssueOp):
             total[op.engine.name] += self.busy(op)
-            total["HBM"] += self._transfer(op)
+            total["HBM"] += self.transfer(op)
             total["CORE"] += cost.issue_cycles(len(open_fields(op)), self.target)
         elif isinstance(op, dsa.ReadOp):
             total["CORE"] += self.target.scalar.read_cycles

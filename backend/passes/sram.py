@@ -27,6 +27,7 @@ class RingUse:
     """
 
     ring: dsa.RingOp
+    slot: SSAValue
     home: Block
     loop: Operation
     accesses: list[tuple[Operation, Engine, str]]
@@ -68,6 +69,7 @@ def ring_uses(kernel: func.FuncOp) -> list[RingUse]:
         uses.append(
             RingUse(
                 ring,
+                acquire.result,
                 home,
                 loop,
                 _accesses(acquire.result, users),

@@ -163,7 +163,7 @@ class Random:
             self.step()
         self.depth -= 1
         values = [self.pick(self.tiles if shape_of(r.type) else self.scalars) for r in results]
-        recent = [v for v in (self.tiles[-1], self.scalars[-1])]
+        recent = (self.tiles[-1], self.scalars[-1])
         for j, r in enumerate(results):
             if self.draw(2):
                 values[j] = recent[0] if shape_of(r.type) else recent[1]

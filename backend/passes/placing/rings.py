@@ -7,6 +7,8 @@ merged with the place it must end up in is copied there.
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -16,6 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ... import formats
 from ...dialects import tile
+from ...dialects.locations import from_ir
 from ...dialects.types import format_of, shape_of
 from ...isa.table import Engine
 from .liveness import Interval, Positions, is_pointwise, live_ranges, number, overlap
@@ -207,17 +210,28 @@ def _enclosing(op: Operation) -> list[tuple[Block, Operation]]:
     return chain
 
 
+_ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]*)?(?:[-+*/%&|^@]|//|<<|>>|\*\*)?=(?!=)")
+
+
 def describe(ring: Ring, argument_names: tuple[str, ...]) -> tuple[str, LocationAttr]:
-    """A label and a location for reports: the source variable's name, or what produces the value."""
-    named = [v for v in ring.values if v.name_hint and not v.name_hint.isdigit()]
+    """A label and a location for reports.
+
+    The label is the variable that the value's source line assigns, else the argument a load reads, else the
+    name of the operation.
+    """
     producers = [v.owner for v in ring.values if isinstance(v.owner, Operation)]
     producers.sort(key=lambda op: isinstance(op, scf.ForOp | scf.WhileOp | scf.IfOp))
-    label = producers[0].name.split(".")[-1] if producers else "value"
-    if producers and isinstance(producers[0], tile.LoadBoxOp | tile.GatherOp):
-        number_ = producers[0].arg.value.data
-        if 0 <= number_ < len(argument_names):
-            label = argument_names[number_]
-    if named:
-        label = named[0].name_hint or label
     op = producers[0] if producers else _home_of(ring.values[0])[1]
+    label = _variable(op) or op.name.split(".")[-1]
+    if isinstance(op, tile.LoadBoxOp | tile.GatherOp):
+        number_ = op.arg.value.data
+        if label == op.name.split(".")[-1] and 0 <= number_ < len(argument_names):
+            label = argument_names[number_]
     return label, op.location
+
+
+def _variable(op: Operation) -> str | None:
+    """The variable that the source line of an operation assigns, if the line is at hand and does."""
+    loc = from_ir(op.location)
+    match = _ASSIGNMENT.match(linecache.getline(loc.file, loc.line)) if loc else None
+    return match[1] if match else None

@@ -21,6 +21,9 @@ from .walks import row_major
 
 _INT64 = formats.by_name("int64")
 
+ESTIMATED_TRIPS = "dsa.estimated_trips"
+"""Attribute of a loop whose bounds come at run time: how many iterations a cost model should assume."""
+
 
 @dataclass(frozen=True)
 class Box:
@@ -104,6 +107,7 @@ def _windows(p: Placement, box: Box, wrapped: tuple[int, ...], first: SSAValue |
     one = p.constant(1, i64)
     body = Block(arg_types=[i64])
     loop = scf.ForOp(first_window, p.as_value(end), one, [], body)
+    loop.attributes[ESTIMATED_TRIPS] = IntegerAttr(1, i64)
     with p.block(body):
         window = body.args[0]
         begin = glue.subtract(
