@@ -2,7 +2,7 @@
 
 A step is a tuple: ("acq", ring), ("ld", ring, *index rings), ("st", ring, *index rings), ("gather", ring, offsets),
 ("atomic", operand, offsets, old), ("mm", a, b, d), ("ve", inputs, outputs), ("read", ring), ("for", steps),
-("if", then, otherwise), ("while", before, after). Memory steps end with an optional {"arg": n}.
+("if", then, otherwise), ("while", before, after), ("set" or "wait", engine, semaphore). Memory steps end with an optional {"arg": n}.
 The kernel's steps are the grid loop's body. Every op gets its own line.
 """
 
@@ -20,6 +20,7 @@ from dsalang._backend.dialects import dsa
 from dsalang._backend.dialects.locations import to_ir
 from dsalang._backend.dialects.tile import i64_array
 from dsalang._backend.errors import Loc
+from dsalang._backend.isa.table import Engine
 from dsalang._backend.target import Target
 
 EDGE = Target.by_name("edge")
@@ -76,6 +77,9 @@ class _Maker:
             before = self.body(rest[0], scf.ConditionOp(self.values["c"]))
             after = self.body(rest[1], scf.YieldOp())
             self.put(block, scf.WhileOp([], [], Region(before), Region(after)))
+        elif kind in ("set", "wait"):
+            make = dsa.SetOp if kind == "set" else dsa.WaitOp
+            self.put(block, make(Engine[rest[0]], rest[1]))
         elif kind == "read":
             self.put(block, dsa.ReadOp(self.slots[rest[0]], 0, "int32", i32))
         else:
@@ -103,7 +107,10 @@ class _Maker:
 
 
 def kernel(
-    rings: dict[str, R], steps: Sequence[Any], alias: Sequence[int] | None = None
+    rings: dict[str, R],
+    steps: Sequence[Any],
+    alias: Sequence[int] | None = None,
+    credits: Sequence[int] | None = None,
 ) -> ModuleOp:
     """A module with one kernel; pointer arguments do not alias unless `alias` says so."""
     maker = _Maker()
@@ -122,19 +129,11 @@ def kernel(
     top.add_op(func.ReturnOp())
     function = func.FuncOp("k", ([i32, i1], []), Region(top))
     function.attributes["dsa.alias"] = i64_array(range(8) if alias is None else alias)
+    if credits is not None:
+        function.attributes["dsa.credits"] = i64_array(credits)
     module = ModuleOp([function])
     module.verify()
     return module
-
-
-def signals(module: ModuleOp) -> list[str]:
-    """The sets and waits with their place, as text: "line engine set sem"."""
-    found = []
-    for op in module.walk():
-        if isinstance(op, (dsa.SetOp, dsa.WaitOp)):
-            engine = ("LD", "ST", "MM", "VE", "CORE")[op.engine.value.data]
-            found.append(f"{engine} {op.name[4:]} {op.sem.value.data}")
-    return found
 
 
 def pair_count(module: ModuleOp) -> int:

@@ -12,11 +12,12 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from dsalang._backend.dialects import dsa
-from dsalang._backend.isa.table import BY_NAME
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
+
+from dsalang._backend.dialects import dsa
+from dsalang._backend.isa.table import BY_NAME
 
 CORE = 4
 
@@ -37,7 +38,9 @@ class Event:
 class Recorder:
     """Walks a kernel once with random decisions."""
 
-    def __init__(self, module: ModuleOp, rng: random.Random, align: int, skip: frozenset[int]) -> None:
+    def __init__(
+        self, module: ModuleOp, rng: random.Random, align: int, skip: frozenset[int]
+    ) -> None:
         self.rng = rng
         self.align = align
         self.skip = skip
@@ -45,7 +48,7 @@ class Recorder:
         self.turn: dict[Operation, int] = defaultdict(int)
         self.slot: dict[SSAValue, tuple[int, int]] = {}
         self.program = -1
-        self.budget = 150
+        self.budget = 100
         function = next(op for op in module.ops if isinstance(op, func.FuncOp))
         self.top = function.body.block
         self.block(self.top)
@@ -62,10 +65,10 @@ class Recorder:
             for _ in range(self.rng.choice([2, 3, 5]) if top else self.trips()):
                 if top:
                     self.program += 1
-                    self.budget = 150
+                    self.budget = 100
                 self.block(op.body.block)
         elif isinstance(op, scf.IfOp):
-            regions = [r for r in op.regions]
+            regions = list(op.regions)
             region = self.rng.choice(regions)
             if region.blocks:
                 self.block(region.block)
@@ -112,7 +115,9 @@ class Recorder:
         self.trace.append(event)
 
 
-def record(module: ModuleOp, seed: int, align: int = 64, skip: frozenset[int] = frozenset()) -> list[Event]:
+def record(
+    module: ModuleOp, seed: int, align: int = 64, skip: frozenset[int] = frozenset()
+) -> list[Event]:
     """One run's instructions in issue order."""
     return Recorder(module, random.Random(seed), align, skip).trace
 
@@ -141,20 +146,25 @@ def _conflict(a: Event, b: Event, alias: list[int]) -> bool:
 
 
 def races(trace: list[Event], credits: list[int], alias: list[int]) -> list[tuple[Event, Event]]:
-    """Conflicting pairs that nothing orders. Semaphores must have one setting and one waiting engine, or be drains."""
-    known = [[0] * 5 for _ in range(5)]  # known[E][F]: how many events of F are complete as E sees it
+    """Conflicting pairs that nothing orders, one for each two ops.
+
+    Semaphores must have one setting and one waiting engine, or be drains.
+    """
+    known = [
+        [0] * 5 for _ in range(5)
+    ]  # known[E][F]: how many events of F are complete as E sees it
     count = [0] * 5
     tokens: dict[int, list[list[int]]] = defaultdict(list)
     for sem, n in enumerate(credits):
         tokens[sem] = [[0] * 5 for _ in range(n)]
     done: list[tuple[Event, int]] = []
-    found = []
+    found: dict[tuple[int, int], tuple[Event, Event]] = {}
     for event in trace:
         e = event.engine
         mine = known[e] = [max(x, y) for x, y in zip(known[e], known[CORE])]
         if event.kind == "wait":
             if not tokens[event.sem]:
-                found.append((event, event))
+                found[id(event.op), id(event.op)] = event, event
                 continue
             token = tokens[event.sem].pop(0)
             known[e] = [max(x, y) for x, y in zip(mine, token)]
@@ -164,15 +174,18 @@ def races(trace: list[Event], credits: list[int], alias: list[int]) -> list[tupl
             tokens[event.sem].append(clock)
         else:
             for other, number in done:
-                if mine[other.engine] < number and _conflict(other, event, alias):
-                    found.append((other, event))
+                key = id(other.op), id(event.op)
+                if mine[other.engine] >= number or key in found:
+                    continue
+                if _conflict(other, event, alias):
+                    found[key] = other, event
         count[e] += 1
         done.append((event, count[e]))
         if e == CORE:
             known[CORE][CORE] = count[CORE]
         if e in (2, 3):
             known[e][e] = count[e]
-    return found
+    return list(found.values())
 
 
 def simulate(trace: list[Event], credits: list[int], most: int, depth: int, seed: int) -> str:
