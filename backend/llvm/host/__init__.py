@@ -1,0 +1,1 @@
+"""Device instructions as host code: what the fast engine runs."""

@@ -1,0 +1,47 @@
+"""The interface between the host code of instructions and the engine that calls it.
+
+Each template of an image becomes a function `i64 unit(i8 *sram, i64 *values, i64 *context)`: it does what the
+instruction does with the run-time operands `values` (one i64 per open field, as the glue passes them) and returns 0, or a
+fault code. `context` is an array of i64 that belongs to one emulated core.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Slot(IntEnum):
+    """Entries of `context`."""
+
+    SEGMENTS = 0  # address of the segment table
+    SEGMENT_COUNT = 1
+    SRAM_BYTES = 2  # bytes of SRAM that may be touched (the image's)
+    BURST_BYTES = 3  # out, DMA: bytes of HBM bursts that the transfer took, as cost.dma_bytes gives
+    FAULT_ADDRESS = 4  # out, after a fault: the HBM or SRAM byte address
+    FAULT_BYTES = 5  # out, after a fault: bytes of the access there
+    FAULT_VALUE = 6  # out, after a fault: an operand's value, where that is the trouble
+    FAULT_FIELD = 7  # out, after a fault: number of the open field, where that is the trouble
+    READ_BYTES = 8  # out, DMA: bytes that went from HBM (payload)
+    WRITTEN_BYTES = 9  # out, DMA: bytes that went to HBM (payload)
+    SEGMENT = 10  # out, DMA: number of the segment that was touched last, -1 for none
+    SIZE = 16
+
+
+class Segment(IntEnum):
+    """Entries of one row of the segment table (rows sorted by start)."""
+
+    START = 0
+    END = 1
+    WRITABLE = 2
+    SIZE = 4
+
+
+class Fault(IntEnum):
+    """What a unit returns."""
+
+    NONE = 0
+    HBM_BOUNDS = 1  # an access outside every segment, or across the end of one
+    READ_ONLY = 2  # a store to a segment that is not writable
+    SRAM_BOUNDS = 3
+    OPERAND = 4  # a run-time operand is out of the field's range
+    OVERFLOW = 5  # an int32 accumulator overflowed
