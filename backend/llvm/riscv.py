@@ -54,8 +54,7 @@ def _globals(sections: Mapping[str, bytes]) -> str:
 
 
 def _escaped(data: bytes) -> str:
-    text = data.hex()
-    return "".join("\\" + text[at : at + 2] for at in range(0, len(text), 2))
+    return "\\" + data.hex("\\") if data else ""
 
 
 def compile_object(glue: str, sections: Mapping[str, bytes]) -> bytes:
