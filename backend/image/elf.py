@@ -150,6 +150,8 @@ def _templates(data: bytes, meta: Meta) -> tuple[Template, ...]:
         instruction, at = decode(data, at)
         for name in entry.open:
             _check_open(instruction, name)
+        if len(set(entry.open)) != len(entry.open):
+            raise ImageError(f"damaged image: {instruction.op} has an open field twice")
         result.append(Template(instruction, entry.open, entry.loc, entry.hbm_arg))
     if at != len(data):
         raise ImageError("damaged image: more instructions than templates")

@@ -173,6 +173,11 @@ for _ in range(200):
             meta_with(templates=[{"open": ["nope"], "loc": None, "hbm_arg": -1}]),
             "no open field",
         ),
+        (
+            ".dsa.meta",
+            meta_with(templates=[{"open": ["sem", "sem"], "loc": None, "hbm_arg": -1}]),
+            "open field twice",
+        ),
         (".dsa.templates", SET[:-1], "cut off"),
         (".dsa.templates", b"\xff" * 64, "unknown opcode"),
         (".dsa.programs", b"", "vector program"),
