@@ -8,10 +8,11 @@ from .model import Buffer, Offsets, lower_bound
 from .search import search
 
 
-def pack(buffers: Sequence[Buffer], capacity: int) -> Offsets | None:
+def pack(buffers: Sequence[Buffer], capacity: int, seconds: float | None = None) -> Offsets | None:
     """Offsets at which buffers that are alive together do not overlap and all end within `capacity` bytes.
 
-    None when there are no such offsets. Tries first-fit in several orders, then an exact search.
+    None when there are no such offsets. Tries first-fit in several orders, then an exact search, which gives
+    up after about `seconds` (None: never).
     """
     if not buffers:
         return {}
@@ -20,7 +21,7 @@ def pack(buffers: Sequence[Buffer], capacity: int) -> Offsets | None:
     best = pack_fast(buffers)
     if peak(buffers, best) <= capacity:
         return best
-    return search(buffers, capacity)
+    return search(buffers, capacity, seconds)
 
 
 def pack_fast(buffers: Sequence[Buffer]) -> Offsets:

@@ -101,7 +101,7 @@ def _give(
             open_.discard(best)
             continue
         slots[best] += 1
-        if fit(uses, slots, target) is None:
+        if fit(uses, slots, target, exact=False) is None:
             slots[best] -= 1
             open_.discard(best)
 

@@ -53,8 +53,10 @@ def loop_rates(kernel: func.FuncOp, uses: Sequence[RingUse], target: Target) -> 
             spans[use.home] = spans_of(use.home, work)
         period = max(1, *work.block_busy(use.home).values())
         held = spans[use.home].get(use.slot, 0)
-        has_dma = bool(use.engines & {Engine.LD, Engine.ST})
-        wanted = ceil(held / period) + int(has_dma)
+        spare = int(
+            Engine.LD in use.engines
+        )  # the loads of a loop do not all come when it is ideal
+        wanted = ceil(held / period) + spare
         rates[number] = Rates(held, period, _turns(use.home), max(2, wanted))
     return rates
 

@@ -9,7 +9,7 @@ from xdsl.dialects import func, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from ..alloc.model import Buffer, Offsets, lower_bound
-from ..alloc.pack import pack
+from ..alloc.pack import pack, pack_fast, peak
 from ..dialects import dsa
 from ..isa.table import BY_NAME, Engine
 from ..target import Target
@@ -121,27 +121,40 @@ def _accesses(slot: SSAValue, users: Sequence[Operation]) -> list[tuple[Operatio
 
 # Fitting
 
+EXACT_SECONDS = 20.0
+"""How long the exact search may take for a kernel that fits no other way."""
 
-def alone(use: RingUse, slots: int) -> bool:
-    """True when all accesses are of one engine's queue and there is nothing to overlap."""
+
+def _apart(use: RingUse, slots: int) -> Interval | None:
+    return use.exact if _is_private(use, slots) else None
+
+
+def _by_loop(use: RingUse, slots: int) -> Interval | None:
+    return use.exact if _is_private(use, slots) else use.loop_wide
+
+
+def _shared(use: RingUse, slots: int) -> Interval | None:
+    return use.exact if slots == 1 else use.loop_wide
+
+
+def _is_private(use: RingUse, slots: int) -> bool:
+    """True for a temporary of one engine, whose queue is in order anyway: sharing its address costs nothing."""
     return slots == 1 and len(use.engines) == 1
 
 
-_LIVES: tuple[Callable[[RingUse, int], Interval | None], ...] = (
-    lambda use, slots: None,
-    lambda use, slots: use.loop_wide,
-    lambda use, slots: use.exact if alone(use, slots) else use.loop_wide,
-    lambda use, slots: use.exact if slots == 1 else use.loop_wide,
-)
-"""Lives to try, from the one that reuses no address to the one that reuses all it may.
+_LIVES: tuple[Callable[[RingUse, int], Interval | None], ...] = (_apart, _by_loop, _shared)
+"""Lives of rings to try in turn, None being the whole program: from no false dependence to all reuse there can be.
 
-An address that two engines use in one loop makes them wait for each other although no data flows between
-them, so rings of a loop stay apart while SRAM lasts; then only an engine's own temporaries share, then all.
+An address that two engines use makes them wait for each other although no data flows between them, so rings
+stay apart while SRAM lasts; then loops share with the loops before and after them; then all values share that
+are not alive together.
 """
 
 
-def buffers(uses: Sequence[RingUse], slots: Sequence[int], level: int, target: Target) -> list[Buffer]:  # fmt: skip
-    """The allocation problem at a level of reuse (0 to 3); a None life is the whole program."""
+def buffers(
+    uses: Sequence[RingUse], slots: Sequence[int], level: int, target: Target
+) -> list[Buffer]:
+    """The allocation problem at a level of reuse, 0 to 2."""
     last = max((use.loop_wide[1] for use in uses), default=0)
     result = []
     for number, (use, count) in enumerate(zip(uses, slots, strict=True)):
@@ -151,11 +164,23 @@ def buffers(uses: Sequence[RingUse], slots: Sequence[int], level: int, target: T
     return result
 
 
-def fit(uses: Sequence[RingUse], slots: Sequence[int], target: Target) -> list[int] | None:
-    """The address of every ring with the least reuse that fits the SRAM; None when nothing fits."""
+def fit(
+    uses: Sequence[RingUse], slots: Sequence[int], target: Target, exact: bool = True
+) -> list[int] | None:
+    """The address of every ring with the least reuse that fits the SRAM; None when nothing fits.
+
+    Without `exact`, only fast packing is tried, which may miss a fit.
+    """
+    if not uses:
+        return []
     for level in range(len(_LIVES)):
         problem = buffers(uses, slots, level, target)
-        offsets: Offsets | None = pack(problem, target.sram_bytes)
+        if lower_bound(problem) > target.sram_bytes:
+            continue
+        fast = pack_fast(problem)
+        offsets: Offsets | None = fast if peak(problem, fast) <= target.sram_bytes else None
+        if offsets is None and exact and level == len(_LIVES) - 1:
+            offsets = pack(problem, target.sram_bytes, EXACT_SECONDS)
         if offsets is not None:
             return [offsets[buffer.id] for buffer in problem]
     return None
