@@ -66,8 +66,9 @@ def valid_box(fields: Fields) -> tuple[tuple[int, int], ...]:
 def contiguous_run(fields: Fields) -> tuple[int, int]:
     """Elements per contiguous HBM run of a box DMA's valid box, and the number of such runs.
 
-    Dims join a run from the innermost on while each is next to the one inside it, and the inside is
-    fully valid; dims of one valid element never break a run, an index vector always does.
+    The engine walks a box in the order that suits HBM: dims of any order join a run while one of them steps
+    from the end of the run to its next element. Dims of one valid element never break a run, an index vector
+    and a negative or gapped stride always do.
     """
     box = valid_box(fields)
     lengths = [hi - lo for lo, hi in box]
@@ -75,13 +76,11 @@ def contiguous_run(fields: Fields) -> tuple[int, int]:
     if total == 0:
         return 0, 0
     stride, index = array(fields, "hbm_stride"), array(fields, "index")
+    left = [d for d, n in enumerate(lengths) if n > 1 and index[d] == NONE]
     run, step = 1, scalar(fields, "elem_bytes")
-    for dim in reversed(range(len(lengths))):
-        if lengths[dim] == 1:
-            continue
-        if index[dim] != NONE or stride[dim] != run * step:
-            break
+    while (dim := next((d for d in left if stride[d] == run * step), None)) is not None:
         run *= lengths[dim]
+        left.remove(dim)
     return run, total // run
 
 

@@ -132,8 +132,10 @@ class Run:
         """Busy cycles of an engine."""
         return sum(core.engines[engine].busy for core in self.cores)
 
-    def utilisation(self, engine: Engine) -> float:
-        """Share of the run for which an engine was busy, 0 to 1, over the cores that ran."""
+    def utilisation(self, engine: Engine | str) -> float:
+        """Share of the run for which an engine ("LD", "ST", "MM", "VE", "CORE") was busy, 0 to 1."""
+        if isinstance(engine, str):
+            engine = Engine[engine]
         total = self.cycles * len(self.cores)
         return self.busy(engine) / total if total else 0.0
 

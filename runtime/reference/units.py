@@ -15,7 +15,7 @@ from dsalang._backend.cost import Fields, array, scalar
 from dsalang._backend.formats import Format
 from dsalang._backend.isa.table import MAX_VECTOR_DIMS, NONE, ReduceKind
 from dsalang._backend.isa.vprog import CONST, IN, INDEX, OUT, SCALAR, MicroOp, VectorProgram
-from dsalang._backend.numerics import elementwise, matmul, reduce
+from dsalang._backend.numerics import convert, elementwise, matmul, nan, reduce
 
 from .state import UNSIGNED, Array, CoreState
 from .units_dma import atomic, gather, load, scatter, store
@@ -86,7 +86,10 @@ def vexec(state: CoreState, fields: Fields, program: VectorProgram | None) -> No
     shape = array(fields, "size")[:ndim]
     registers: dict[int, Array] = {}
     outputs: dict[int, Array] = {}
-    for op in program.ops:
+    for op, cleans in zip(program.ops, nan.canonical_sources(program), strict=True):
+        if cleans:
+            source = formats.by_name(op.fmt if op.op == OUT else op.src_fmt)
+            registers[op.srcs[0]] = convert.canonical_nan(registers[op.srcs[0]], source)
         if op.op == OUT:
             # Copied, since the value may be a view of an input that another output overwrites.
             outputs[op.imm] = np.array(registers[op.srcs[0]])

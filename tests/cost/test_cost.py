@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from math import prod
 
 import numpy as np
@@ -34,7 +35,9 @@ def test_every_opcode_has_a_cost() -> None:
     (box((64,), (-2,)), 1, 64),
     (box((8, 64), (128, 2)), 512, 1),
     (box((8, 64), (256, 2)), 64, 8),
-    (box((8, 64), (2, 128)), 1, 512),
+    (box((8, 64), (2, 128)), 8, 64),
+    (box((8, 64), (2, 16)), 512, 1),
+    (box((4, 8, 64), (16, 2, 64)), 32, 64),
     (box((8, 64), (128, 2), hi=(8, 63)), 63, 8),
     (box((8, 64), (128, 2), lo=(2, 0)), 384, 1),
     (box((8, 64), (128, 2), lo=(-5, 0), hi=(99, 64)), 512, 1),
@@ -64,8 +67,12 @@ def test_runs_cover_the_box_and_are_contiguous(data: st.DataObject) -> None:
     if run:
         steps = [np.arange(n) * s for n, s in zip(lengths, stride)]
         grids = np.meshgrid(*steps, indexing="ij") if steps else [np.zeros(1)]
-        walk = np.asarray(sum(grids)).reshape(runs, run)
-        assert (np.diff(walk, axis=1) == 2).all()
+        offsets = np.asarray(sum(grids))
+        walks = [
+            offsets.transpose(order).reshape(runs, run)
+            for order in itertools.permutations(range(ndim))
+        ]
+        assert any((np.diff(walk, axis=1) == 2).all() for walk in walks)
 
 
 def test_dma_bytes_round_up_per_run() -> None:

@@ -249,6 +249,25 @@ def test_vexec_broadcasts_scalars_constants_indices_and_works_in_place() -> None
     assert np.array_equal(sram[192:240].view(np.int32).reshape(3, 4), want)
 
 
+def test_vexec_cleans_computed_nans_and_keeps_moved_ones() -> None:
+    ops = (
+        MicroOp("in", "fp32", "fp32", 0, (), 0),
+        MicroOp("out", "fp32", "fp32", 0, (0,), 0),
+        MicroOp("fsub", "fp32", "fp32", 1, (0, 0)),
+        MicroOp("fneg", "fp32", "fp32", 1, (1,)),
+        MicroOp("out", "fp32", "fp32", 0, (1,), 1),
+    )
+    program = VectorProgram(("fp32",), (), ("fp32", "fp32"), ops)
+    bits = np.array([0xFFC12345, 0x7F800000, 0x7FC00001], np.uint32)
+    p = Program()
+    p.load(p.array("x", bits), 0, 3, 4)
+    p.sync(LD, VE, 0)
+    p.vexec(program, (3,), (0,), ((4,),), (64, 128), ((4,), (4,)))
+    dump = run_with_sram_dump(p, VE, 140).view(np.uint32)
+    assert dump[16:19].tolist() == bits.tolist()
+    assert dump[32:35].tolist() == [0x7FC00000] * 3
+
+
 def test_reduce_and_arg_reduce_and_scan() -> None:
     x = np.array([[3, 9, 2, 9], [-1, -7, 5, 0]], np.int32)
     p = Program()
