@@ -40,7 +40,6 @@ _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "log2": np.log2,
     "sqrt": np.sqrt,
     "sqrt_rn": np.sqrt,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "sin": np.sin,
     "cos": np.cos,
     "tanh": np.tanh,
@@ -73,6 +72,14 @@ def _real(name: str, function: Callable[[Array], Array]) -> Callable[[Any], Inte
 for _name, _function in _FUNCTIONS.items():
     IMPLEMENTATIONS[_name] = _real(_name, _function)
     METHODS.add(_name)
+
+
+@implements("rsqrt", method=True)
+def rsqrt(x: Any) -> InterpTile:
+    """Two steps, each rounded to fp32."""
+    value, kind = float_operand(x, "rsqrt")
+    with numeric.quiet():
+        return InterpTile(numeric.floats(lambda a: 1 / np.sqrt(a), kind, value.data), kind)
 
 
 @implements("abs", method=True)

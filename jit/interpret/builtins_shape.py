@@ -93,13 +93,9 @@ def _fold(value: Array, axis: int, largest: bool) -> Array:
     return np.asarray(parts[0], value.dtype)
 
 
-def _position(value: Array, axis: int, largest: bool, left: bool) -> Array:
-    """First (or last) position of the extreme along an axis; a NaN wins."""
-    found = np.argmax if largest else np.argmin
-    if left:
-        return np.asarray(found(value, axis=axis), np.int32)
-    flipped = found(np.flip(value, axis), axis=axis)
-    return np.asarray(value.shape[axis] - 1 - flipped, np.int32)
+def _position(value: Array, axis: int, largest: bool) -> Array:
+    """First position of the extreme along an axis; a NaN wins."""
+    return np.asarray((np.argmax if largest else np.argmin)(value, axis=axis), np.int32)
 
 
 def _take(value: Array, position: Array, axis: int) -> Array:
@@ -117,16 +113,14 @@ def _restore(data: Array, value: InterpTile, axis: int | None, keep: Any) -> Arr
     return data.reshape((1,) * len(value.shape)) if axis is None else np.expand_dims(data, axis)
 
 
-def _extreme(
-    input: Any, axis: Any, with_position: Any, left: Any, keep: Any, largest: bool, what: str
-) -> Any:
+def _extreme(input: Any, axis: Any, with_position: Any, keep: Any, largest: bool, what: str) -> Any:
     value, axis = _tile_axis(input, axis, what)
     value = _wide_enough(value)
     kind = number_type(value)
     data, along = _flatten(value, axis)
     if not unwrap(with_position):
         return InterpTile(_restore(_fold(data, along, largest), value, axis, keep), kind)
-    position = _position(data, along, largest, bool(unwrap(left)))
+    position = _position(data, along, largest)
     best = _restore(_take(data, position, along), value, axis, keep)
     return (
         InterpTile(best, kind),
@@ -143,9 +137,7 @@ def max_builtin(
     keep_dims: Any = False,
 ) -> Any:
     """See the language."""
-    return _extreme(
-        input, axis, return_indices, return_indices_tie_break_left, keep_dims, True, "max"
-    )
+    return _extreme(input, axis, return_indices, keep_dims, True, "max")
 
 
 @implements("min", method=True)
@@ -157,21 +149,19 @@ def min_builtin(
     keep_dims: Any = False,
 ) -> Any:
     """See the language."""
-    return _extreme(
-        input, axis, return_indices, return_indices_tie_break_left, keep_dims, False, "min"
-    )
+    return _extreme(input, axis, return_indices, keep_dims, False, "min")
 
 
 @implements("argmax", method=True)
 def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
-    """See the language."""
-    return _extreme(input, axis, True, tie_break_left, keep_dims, True, "argmax")[1]
+    """The first position, also when ties need not break left."""
+    return _extreme(input, axis, True, keep_dims, True, "argmax")[1]
 
 
 @implements("argmin", method=True)
 def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
     """See the language."""
-    return _extreme(input, axis, True, tie_break_left, keep_dims, False, "argmin")[1]
+    return _extreme(input, axis, True, keep_dims, False, "argmin")[1]
 
 
 def _bit_reduce(input: Any, axis: Any, keep_dims: Any, ufunc: np.ufunc, what: str) -> InterpTile:

@@ -181,8 +181,9 @@ def shift(a: Array, b: Array, left: bool, arithmetic: bool) -> Array:
     out = amount >= width
     safe = np.where(out, unsigned.type(0), amount)
     if arithmetic and not left:
-        edge = np.where(a < 0, a.dtype.type(-1), a.dtype.type(0)) if a.dtype.kind == "i" else a * 0
-        return np.where(out, edge, np.right_shift(a, safe.astype(a.dtype))).astype(a.dtype)
+        signed = a.astype(np.dtype(f"i{a.dtype.itemsize}"))
+        moved = np.right_shift(signed, safe.astype(signed.dtype))
+        return np.where(out, np.where(signed < 0, -1, 0), moved).astype(a.dtype)
     raw = a.astype(unsigned)
     moved = np.left_shift(raw, safe) if left else np.right_shift(raw, safe)
     kept: Array = np.where(out, unsigned.type(0), moved).astype(unsigned)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..source import KernelSource
 
-PYTHON_NAMES = ("range", "min", "max", "abs", "float", "int", "bool", "print", "len", "sum")
+PYTHON_NAMES = ("range", "min", "max", "abs", "float", "int", "bool", "print", "isinstance")
 """Python's functions that kernels may call and that mean something else there."""
 
 

@@ -21,7 +21,7 @@ from .memory import InterpMemory, Piece
 from .registry import IMPLEMENTATIONS
 from .rewrite import rewrite
 from .session import Session, active, current, enter, leave
-from .tile import InterpTile, cast, is_number, to_tile, unwrap
+from .tile import InterpTile, cast, is_integer, is_number, to_tile, unwrap
 
 __all__ = ["active", "call", "interpret"]
 
@@ -172,9 +172,21 @@ def _extreme(name: str) -> Callable[..., Any]:
 
 def _converted(python: Any, kind: dtypes.dtype) -> Callable[..., Any]:
     def run(value: Any = python()) -> Any:  # noqa: B008 (int() is 0)
-        return cast(value, kind) if isinstance(value, InterpTile) else python(unwrap(value))
+        if not isinstance(value, InterpTile):
+            return python(unwrap(value))
+        if python is int and is_integer(value):  # int() of an integer keeps its width
+            return value
+        return cast(value, kind)
 
     return run
+
+
+def _isinstance(value: Any, classes: Any) -> bool:
+    """Tiles are `dsa.tensor`, everything else is a `constexpr`."""
+    options = classes if isinstance(classes, tuple) else (classes,)
+    if isinstance(value, InterpTile):
+        return dtypes.tensor in options
+    return constexpr in options or isinstance(unwrap(value), classes)
 
 
 _PYTHON: dict[Any, Callable[..., Any]] = {
@@ -184,6 +196,7 @@ _PYTHON: dict[Any, Callable[..., Any]] = {
     builtins.float: _converted(float, dtypes.float32),
     builtins.int: _converted(int, dtypes.int32),
     builtins.bool: _converted(bool, dtypes.int1),
+    builtins.isinstance: _isinstance,
 }
 
 

@@ -107,8 +107,8 @@ class InterpTile:
 
     def __neg__(self) -> InterpTile:
         kind = number_type(self)
-        if kind.is_bool():
-            raise fail("a bool cannot be negated", "use 'not' or ~")
+        if kind.is_bool():  # 0 - x in one bit
+            return self
         if kind.is_floating():
             return InterpTile((-self.data).astype(self.data.dtype), kind)
         return InterpTile((0 - self.data).astype(self.data.dtype), kind)
@@ -237,13 +237,10 @@ def _check_number(number: Any, kind: dtype) -> None:
 
 def bit_operands(a: Any, b: Any) -> tuple[InterpTile, InterpTile, dtype]:
     """Two integers in the type that a bitwise operation on them happens in."""
-    x, y = to_tile(a), to_tile(b)
-    kinds = number_type(x), number_type(y)
+    kinds = number_type(to_tile(a)), number_type(to_tile(b))
     if any(kind.is_floating() for kind in kinds):
         raise fail(f"bitwise operators need integers, not {kinds[0]} and {kinds[1]}")
-    kind = promote.integers(*kinds)
-    broadcast_shapes(x.shape, y.shape)
-    return cast(x, kind), cast(y, kind), kind
+    return operands(a, b)
 
 
 def arithmetic(a: Any, b: Any, function: Callable[[Array, Array], Array]) -> InterpTile:
@@ -359,6 +356,24 @@ def compare(a: Any, b: Any, function: Callable[[Array, Array], Array]) -> Any:
         return InterpTile(np.asarray(function(left, right)), dtypes.int1)
 
 
+def power(a: Any, b: Any) -> Any:
+    """a ** b for a literal exponent, by squaring."""
+    exponent = unwrap(b)
+    if not isinstance(exponent, int) or not 0 <= exponent <= 64:
+        raise fail(f"** takes a literal exponent from 0 to 64, not {exponent}")
+    if exponent == 0:
+        return cast(to_tile(1), to_tile(a).dtype)
+    result = None
+    square = a
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else multiply(result, square)
+        exponent >>= 1
+        if exponent:
+            square = multiply(square, square)
+    return result
+
+
 def _compare(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Any:
     return compare(a, b, function)
 
@@ -377,6 +392,7 @@ def _install_operators() -> None:
         ("truediv", true_divide),
         ("floordiv", floor_divide),
         ("mod", remainder),
+        ("pow", power),
         ("and", lambda a, b: bitwise(a, b, np.bitwise_and)),
         ("or", lambda a, b: bitwise(a, b, np.bitwise_or)),
         ("xor", lambda a, b: bitwise(a, b, np.bitwise_xor)),

@@ -19,7 +19,7 @@ from ..semantics import (
     to_dtype_and_shape,
     unify,
 )
-from ..semantics_operators import binary, logical, logical_not, true_divide
+from ..semantics_operators import binary, logical, logical_not
 from ..values import (
     Operand,
     Static,
@@ -161,7 +161,7 @@ def div_rn(em: Emitter, x: Operand, y: Operand) -> Operand:
                 f"fdiv takes floats, not {operand.type}",
                 "use x / y, or convert with .to(tl.float32)",
             )
-    return true_divide(em, a, b)
+    return em.map("fdiv", unify(em, [a, b]))
 
 
 def umulhi(em: Emitter, x: Operand, y: Operand) -> Operand:

@@ -159,7 +159,7 @@ def _bitwise(name: str, kind: str) -> Callable[..., Operand]:
 def softmax(
     em: Emitter, x: Operand, dim: Operand, keep_dims: Operand, ieee_rounding: Operand
 ) -> Operand:
-    """exp(x - max) / sum along one axis, computed in fp32 for narrower floats."""
+    """exp(x - max) / sum along one axis, in fp32 (in Triton the maximum and all after it is fp32, too)."""
     source = _number_tile(x, "softmax")
     if _letter(source.dtype) != "f":
         fail(f"softmax takes floats, not {source.type}", "convert with .to(tl.float32)")
@@ -168,7 +168,7 @@ def softmax(
     top = shapes.spread(em, _reduce(em, "fmaxnum", value, axis), axis, value.shape)
     power = em.map("fexp", [em.map("fsub", [value, top])])
     below = shapes.spread(em, _reduce(em, "fsum", power, axis), axis, value.shape)
-    return cast(em, em.map("fdiv", [power, below]), source.dtype)
+    return em.map("fdiv", [power, below])
 
 
 def _scan(name: str, word: str) -> Callable[..., Operand]:
