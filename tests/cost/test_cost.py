@@ -37,7 +37,7 @@ def test_every_opcode_has_a_cost() -> None:
     (box((8, 64), (256, 2)), 64, 8),
     (box((8, 64), (2, 128)), 8, 64),
     (box((8, 64), (2, 16)), 512, 1),
-    (box((4, 8, 64), (16, 2, 64)), 32, 64),
+    (box((4, 8, 64), (16, 2, 64)), 2048, 1),
     (box((8, 64), (128, 2), hi=(8, 63)), 63, 8),
     (box((8, 64), (128, 2), lo=(2, 0)), 384, 1),
     (box((8, 64), (128, 2), lo=(-5, 0), hi=(99, 64)), 512, 1),
@@ -67,7 +67,7 @@ def test_runs_cover_the_box_and_are_contiguous(data: st.DataObject) -> None:
     if run:
         steps = [np.arange(n) * s for n, s in zip(lengths, stride)]
         grids = np.meshgrid(*steps, indexing="ij") if steps else [np.zeros(1)]
-        offsets = np.asarray(sum(grids))
+        offsets = np.asarray(sum(grids)).reshape(lengths)
         walks = [
             offsets.transpose(order).reshape(runs, run)
             for order in itertools.permutations(range(ndim))
