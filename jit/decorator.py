@@ -141,8 +141,8 @@ class JITFunction:
         Triton's num_warps and num_ctas, which change nothing.
 
         Returns:
-            The engine's report: cycles, microseconds, utilisation, HBM bytes, `timeline(path)`. None when
-            nothing ran on the machine: interpreted runs, grids with no programs.
+            The engine's report: cycles, microseconds, utilisation, HBM bytes, `timeline(path)`; all zero for
+            a grid with no programs. None for interpreted runs, which have no times.
         """
         try:
             return self._launch(args, kwargs, grid)
@@ -158,8 +158,6 @@ class JITFunction:
         arguments = classify(self.source, bound)
         stages = _stages(options.get("num_stages")) or self.num_stages
         spec = specialize(arguments, bound, self._unspecialized, stages)
-        if 0 in sizes:
-            return None
         if self.interpreted or knobs.INTERPRET.get():
             return run_interpreted(self.source, spec, arguments, sizes)
         target = resolve(options.get("target"))

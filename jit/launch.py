@@ -66,7 +66,10 @@ def _size(size: Any, grid: Any) -> int:
 def run_image(image: Image, target: Target, arguments: Arguments, grid: Grid) -> Any:
     """Run an image on the engine; arrays are written in place. Returns the engine's report."""
     from dsalang._runtime.reference.engine import run
+    from dsalang._runtime.report import Run
 
+    if 0 in grid:
+        return Run(image, target, ())
     values = [_argument_bits(arguments, argument.name) for argument in image.arguments]
     return run(image, target, values, grid, memory_of(arguments))
 

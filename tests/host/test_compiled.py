@@ -65,6 +65,13 @@ def test_a_launch_reports(tmp_path):
     assert json.loads(path.read_text())
 
 
+def test_a_grid_without_programs_reports_nothing_done():
+    out = np.zeros(4, np.float32)
+    run = make_add()[0](out, out, out, 4, BLOCK=4)
+    assert (run.cycles, run.hbm_bytes, run.prints) == (0, 0, [])
+    assert "0 cycles" in run.summary()
+
+
 def test_second_launch_and_second_process_do_not_compile(compilations, folder):
     kernel = make_add()
     launch(kernel)
