@@ -1,7 +1,7 @@
 """Forms of integer and pointer values, op by op.
 
 Index arithmetic in 32 and 64 bits is taken not to overflow, as Triton takes it when it computes addresses;
-narrower integers wrap around on purpose and are left as they are. A divisor inside the start of a wrapped
+narrower integers wrap around on purpose and are left as they are, and so does a truncation. A divisor inside the start of a wrapped
 dim is taken to be positive. Everything else is exact.
 
 The scalars of the form of a value stand right after the definition of that value, so a form is valid
@@ -276,7 +276,7 @@ class Analysis:
             small = amount is not None and 0 <= amount < int_width(op.result.type)
             return scale(self.form(op.args[0]), 1 << amount, math) if small else None  # type: ignore[operator]
         source = op.args[0]
-        if fn in ("sext", "trunc") and int_width(source.type) >= 32:
+        if fn == "sext" and int_width(source.type) >= 32:
             return self.form(source)
         if fn == "zext" and int_width(source.type) >= 32:
             return self.unsigned(self.form(source), int_width(source.type), math)

@@ -20,6 +20,7 @@ from ..dialects.types import shape_of
 from .fuse_build import build_fused
 from .fuse_graph import BlockGraph, Grouping
 from .fuse_limits import cut
+from .fuse_unfold import unfold_wide_walks
 from .fuse_walks import CheapTiles, Leaf, is_scalar_float_map, is_view, leaves, own_place, space_of
 from .simplify_dead import remove_dead
 from .simplify_motion import alias_groups
@@ -46,6 +47,7 @@ class _Fusion:
 
     def run(self) -> None:
         """Find members, form clusters block by block, then build them from the outside in."""
+        unfold_wide_walks(self.function, self.cheap)
         ops = tuple(self.function.body.walk())
         for op in ops:
             self.cheap.is_cheap(op)
@@ -93,14 +95,14 @@ class _Fusion:
             if value in self.in_memory:
                 continue
             self.in_memory.add(value)
-            op = value.owner
-            if isinstance(op, (tile.BroadcastOp, tile.SplatOp, tile.IotaOp)):
-                forced.add(op)
-            elif is_view(op):
-                assert isinstance(op, tile.VIEWS)
-                work.append(op.operands[0])
-            elif isinstance(op, tile.MapOp):
-                self.cheap.kept.add(op)
+            source = value.owner
+            if isinstance(source, (tile.BroadcastOp, tile.SplatOp, tile.IotaOp)):
+                forced.add(source)
+            elif is_view(source):
+                assert isinstance(source, tile.VIEWS)
+                work.append(source.operands[0])
+            elif isinstance(source, tile.MapOp):
+                self.cheap.kept.add(source)
         return forced
 
     def _readers(self) -> dict[SSAValue, set[int]]:
@@ -117,9 +119,9 @@ class _Fusion:
         for k, op in enumerate(graph.ops):
             for leaf in self.reads.get(op, ()):
                 if self._same_space(op, leaf):
-                    source = graph.number.get(leaf.value.owner)  # type: ignore[arg-type]
-                    if source is not None:
-                        grouping.try_merge(grouping.group[source], grouping.group[k])
+                    number = graph.number.get(leaf.value.owner)
+                    if number is not None:
+                        grouping.try_merge(grouping.group[number], grouping.group[k])
         clusters = [sorted(m) for m in grouping.members.values() if graph.ops[m[0]] in self.reads]
         for members in clusters:
             parts = cut(members, graph.ops, self.reads, self.in_memory)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, func, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from ..dialects import tile
@@ -18,7 +18,7 @@ from ..isa.table import (
     MAX_VECTOR_SCALARS,
     VECTOR_REGISTERS,
 )
-from .fuse_walks import Leaf
+from .fuse_walks import Leaf, is_scalar_float_map
 
 _OPERAND_REGISTERS = 4
 """Registers for the operands of one operation that are loaded for it, and one to spare."""
@@ -116,12 +116,18 @@ class _Run:
                 self.inputs.add(leaf)
 
 
-def may_be_in_sram(value: SSAValue) -> bool:
-    """False for scalars that the control core surely holds."""
+def may_be_in_sram(value: SSAValue, depth: int = 8) -> bool:
+    """False for scalars that the control core surely holds; the place pass decides about the others."""
     owner = value.owner
     if isinstance(owner, Block):
-        return owner.parent_op() is None or owner.parent_block() is not None
-    return not isinstance(owner, (arith.ConstantOp, tile.ProgramIdOp, tile.NumProgramsOp))
+        parent = owner.parent_op()
+        counter = isinstance(parent, scf.ForOp) and value is owner.args[0]
+        return not (counter or isinstance(parent, func.FuncOp))
+    if isinstance(owner, (arith.ConstantOp, tile.ProgramIdOp, tile.NumProgramsOp, tile.PtrCastOp)):
+        return False
+    if isinstance(owner, tile.MapOp) and not is_scalar_float_map(owner) and depth > 0:
+        return any(may_be_in_sram(v, depth - 1) for v in owner.args)
+    return True
 
 
 def _remade(op: Operation) -> int:

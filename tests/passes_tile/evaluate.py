@@ -14,8 +14,13 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from dsalang._backend import formats
 from dsalang._backend.dialects import tile
 from dsalang._backend.dialects.types import PtrType, format_of
+from dsalang._backend.isa.check import check_program
+from dsalang._backend.isa.vprog import VectorProgram
+from dsalang._backend.passes.fuse_limits import may_be_in_sram
+from dsalang._backend.passes.vprogram import build_program
 
 Array = np.ndarray[Any, Any]
 INVALID = -(1 << 63)
@@ -417,14 +422,16 @@ def do_scan(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
 
 def do_fused(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
     sizes = tile.ints(op.sizes)
-    assert len(sizes) <= 4
+    assert len(sizes) <= 4 and len(op.results) <= 4
     inner: dict[SSAValue, Array] = {}
     for argument, value, dims in zip(op.body.block.args, op.args, op.dims, strict=True):
         inner[argument] = walked(env[value], sizes, tile.ints(dims))
     block = op.body.block
     for body_op in block.ops:
         if isinstance(body_op, tile.YieldOp):
-            return [inner[v] for v in body_op.values]
+            results = [inner[v].copy() for v in body_op.values]
+            check_vector_program(op, [inner[a] for a in block.args], results)
+            return results
         if isinstance(body_op, tile.IndexOp):
             along = [1] * len(sizes)
             along[body_op.dim.value.data] = -1
@@ -434,6 +441,60 @@ def do_fused(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
             (value,) = run_op(body_op, inner, machine)
             inner[body_op.results[0]] = np.broadcast_to(value, sizes).copy()
     raise AssertionError("no yield")
+
+
+def run_program(
+    program: VectorProgram,
+    inputs: Sequence[Array],
+    scalars: Sequence[Array],
+    sizes: tuple[int, ...],
+) -> list[Array]:
+    """A vector program at every point of an iteration space."""
+    check_program(program)
+    registers: dict[int, Array] = {}
+    outputs: dict[int, Array] = {}
+    for op in program.ops:
+        dtype = formats.by_name(op.fmt).storage
+        if op.op == "out":
+            assert registers[op.srcs[0]].dtype == dtype
+            outputs[op.imm] = registers[op.srcs[0]]
+            continue
+        if op.op == "in":
+            value = inputs[op.imm]
+        elif op.op == "scalar":
+            value = np.broadcast_to(scalars[op.imm], sizes)
+        elif op.op == "const":
+            bits = np.array(op.imm, np.uint64).astype(f"u{dtype.itemsize}").view(dtype)
+            value = np.broadcast_to(bits, sizes)
+        elif op.op == "index":
+            value = np.broadcast_to(np.indices(sizes, np.int32)[op.imm], sizes)
+        else:
+            sources = [registers[r] for r in op.srcs]
+            assert sources[-1].dtype == formats.by_name(op.src_fmt).storage
+            value = elementwise(op.op, sources, dtype)
+        assert value.dtype == dtype and value.shape == sizes, op
+        registers[op.dst] = value
+    return [outputs[k] for k in range(len(program.outputs))]
+
+
+def check_vector_program(
+    op: tile.FusedOp, values: Sequence[Array], results: Sequence[Array]
+) -> None:
+    """The vector program of a fused op gives the same bits, whichever scalars lie in SRAM."""
+    sizes = tile.ints(op.sizes)
+    tiles = [bool(shape(v.type)) for v in op.args]
+    for in_sram in (tiles, [t or may_be_in_sram(v) for t, v in zip(tiles, op.args)]):
+        program, inputs, scalar_numbers = build_program(op, in_sram)
+        found = run_program(
+            program, [values[j] for j in inputs], [values[j] for j in scalar_numbers], sizes
+        )
+        for got, want in zip(found, results, strict=True):
+            assert got.dtype == want.dtype
+            assert np.array_equal(got.view(bits_type(got)), want.view(bits_type(want)))
+
+
+def bits_type(a: Array) -> str:
+    return f"u{a.dtype.itemsize}"
 
 
 def walked(value: Array, sizes: tuple[int, ...], dims: tuple[int, ...]) -> Array:

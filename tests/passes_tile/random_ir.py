@@ -118,6 +118,11 @@ class Kernel(Builder):
         """A rank-1 i32 tile: affine, wrapped, divided, looked up."""
         rng = self.rng
         value = b.iota(size, rng.choice([0, 0, 3]))
+        if rng.random() < 0.25:
+            block = b.map("imul", b.add(tile.ProgramIdOp(0)), b.const(size))
+            value = b.map("iadd", b.like(block, value), value)
+            modulus = rng.choice([b.const(rng.randrange(1, 9)), self.n, self.m])
+            value = b.map(rng.choice(["srem", "urem"]), value, b.like(modulus, value))
         for _ in range(rng.randrange(4)):
             fn = rng.choice(
                 [
@@ -289,7 +294,7 @@ def random_kernel(seed: int) -> ModuleOp:
     """A kernel that loads, computes, stores, in loops and conditionals."""
     k = Kernel(seed)
     rng = k.rng
-    shape = rng.choice([(5,), (8,), (4, 3), (3, 8), (1, 6), (2, 3, 4)])
+    shape = rng.choice(SHAPES)
     for _ in range(rng.randrange(1, 4)):
         rng.choice([straight, looped, looped, conditional, indexed, scalars, while_loop])(
             k, k, shape, ()
@@ -303,7 +308,7 @@ Loop = Sequence[SSAValue]
 def straight(k: Kernel, b: Builder, shape: Sequence[int], loop: Loop) -> None:
     tiles = []
     for _ in range(k.rng.randrange(1, 4)):
-        value = k.load(b, k.pointers(b, k.rng.choice([k.x, k.h]), shape, loop), loop)
+        value = k.load(b, k.pointers(b, k.rng.choice([k.x, k.x, k.h, k.out]), shape, loop), loop)
         if element_type(value.type) == f16:
             value = b.map("fcvt", value, to=f32)
         tiles.append(value)
@@ -319,7 +324,7 @@ def looped(k: Kernel, b: Builder, shape: Sequence[int], loop: Loop) -> None:
     ptr = k.pointers(b, k.x, shape, loop)
     line = k.line(b, shape[-1], loop)
     acc = b.splat(b.const(0.0, f32), shape)
-    bounds = [b.const(0), rng.choice([b.const(3), b.const(1), k.n, b.const(0)]), b.const(1)]
+    bounds = [b.const(0), rng.choice([b.const(3), b.const(1), k.n, k.n, k.n, k.m]), b.const(1)]
     block = Block(arg_types=[i32, ptr.type, line.type, acc.type])
     inner = b.nested(block)
     counter, carried, offs, total = block.args
@@ -330,7 +335,7 @@ def looped(k: Kernel, b: Builder, shape: Sequence[int], loop: Loop) -> None:
         mask = inner.spread(inner.map("slt", offs, bound), shape, len(shape) - 1)
     value = k.load(inner, carried, counters, mask)
     total = inner.map("fadd", total, value)
-    if len(counters) < 3 and rng.random() < 0.3:
+    if len(counters) < 3 and rng.random() < 0.4:
         rng.choice([straight, looped, conditional])(k, inner, shape, counters)
     next_ptr = advance(k, inner, carried, counters)
     if rng.random() < 0.1:
@@ -428,6 +433,41 @@ def while_loop(k: Kernel, b: Builder, shape: Sequence[int], loop: Loop) -> None:
     op = scf.WhileOp([start, ptr], [i32, ptr.type], Region(before), Region(after))
     b.add(op)
     b.add(tile.StoreOp(k.pointers(b, k.out, shape, loop), k.load(b, op.results[1], loop)))
+
+
+def crowded(k: Kernel, b: Builder, shape: Sequence[int], loop: Loop) -> None:
+    """More inputs, scalars and outputs than a vector program has, and reshapes and permutes between."""
+    rng = k.rng
+    tiles = [
+        k.load(b, b.add(tile.AddPtrOp(b.splat(k.x, shape), k.offsets_i32(b, shape, loop))), loop)
+        for _ in range(rng.randrange(1, 12))
+    ]
+    for _ in range(rng.randrange(3, 20)):
+        scalar = b.map("sitofp", k.small(b, loop), to=f32)
+        value = b.map(
+            rng.choice(["fadd", "fmul", "fmin"]), rng.choice(tiles), b.splat(scalar, shape)
+        )
+        tiles.append(b.map("fadd", value, rng.choice(tiles)))
+    if rng.random() < 0.5 and len(shape) > 1:
+        order = list(range(len(shape)))
+        rng.shuffle(order)
+        turned = b.add(tile.PermuteOp(tiles[-1], order))
+        turned = b.map("fneg", turned)
+        back = [order.index(d) for d in range(len(shape))]
+        tiles.append(b.map("fadd", tiles[-2], b.add(tile.PermuteOp(turned, back))))
+    if rng.random() < 0.5:
+        flat = b.add(tile.ReshapeOp(tiles[-1], [int(np.prod(shape))]))
+        flat = b.map("fmul", flat, b.map("sitofp", b.iota(int(np.prod(shape))), to=f32))
+        summed = b.add(tile.ScanOp("fsum", flat, 0, False))
+        tiles.append(b.add(tile.ReshapeOp(summed, shape)))
+    for value in rng.sample(tiles, min(len(tiles), rng.randrange(1, 9))):
+        b.add(tile.StoreOp(k.pointers(b, k.out, shape, loop), value, k.mask(b, shape, loop)))
+
+
+SHAPES: tuple[tuple[int, ...], ...] = (
+    (5,), (8,), (1,), (4, 3), (3, 8), (1, 6), (2, 3, 4), (2, 1, 3), (2, 2, 1, 2, 2, 2),
+)  # fmt: skip
+PARTS = (straight, looped, looped, conditional, indexed, scalars, while_loop, crowded)
 
 
 def memory_image(seed: int) -> np.ndarray:
