@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -83,7 +82,7 @@ class KernelSource:
         cells = dict(zip(code.co_freevars, function.__closure__ or ()))
         return cls(
             function.__name__,
-            textwrap.dedent("".join(lines)),
+            _shifted(lines, indent),
             file,
             max(first, 1),
             indent,
@@ -213,6 +212,11 @@ class _Cells(Mapping[str, Any]):
         except KeyError:
             return False
         return True
+
+
+def _shifted(lines: list[str], indent: int) -> str:
+    """The lines moved left. Lines that stand further left (comments, long strings) stay as they are."""
+    return "".join(line[indent:] if line[:indent].isspace() else line for line in lines)
 
 
 def source_of(value: Any) -> KernelSource | None:

@@ -7,6 +7,8 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
+from dsalang._backend.errors import CompileError
+
 from .. import dtypes, semantics, semantics_operators
 from ..builtins import METHODS
 from ..lowering.shape import index_tile
@@ -48,8 +50,15 @@ def expression(ctx: Context, node: ast.expr) -> Operand:
     if handler is None:
         what, hint = UNSUPPORTED.get(type(node), (type(node).__name__, ""))
         ctx.refuse(node, f"{what} is not supported in kernels", hint)
-    with ctx.at(node):
+    outer, ctx.node = ctx.node, node  # as `ctx.at`, without its cost
+    try:
         return handler(ctx, node)
+    except CompileError as error:
+        if error.loc is None:
+            error.loc = ctx.scope.loc(node)
+        raise
+    finally:
+        ctx.node = outer
 
 
 def _constant(ctx: Context, node: ast.Constant) -> Operand:

@@ -50,7 +50,7 @@ class Writer:
         if depth == 0 or self.random.random() < 0.2:
             return self.leaf(kind)
         is_tile, is_int = kind.endswith("s"), kind.startswith("int")
-        scalar = kind.removesuffix("s")
+        scalar, names = kind.removesuffix("s"), VARIABLES[kind]
         one = self.expression(kind, depth - 1)
         other = self.expression(kind if self.random.random() < 0.7 else scalar, depth - 1)
         forms = [
@@ -73,7 +73,7 @@ class Writer:
             ]
         else:
             forms += [
-                f"({self.expression('ints' if is_tile else 'int', depth - 1)} * 0.5)",
+                f"({self.expression('ints' if is_tile else 'int', depth - 1)} * 0.5 + {names[0]})",
                 f"tl.floor({one})",
                 f"({one} / 4)",
                 f"({one}.to(tl.float16) + 1).to(tl.float32)",
@@ -148,7 +148,7 @@ class Writer:
                 lines.append(f"{indent}if {self.condition(1)}:")
                 lines.append(f"{indent}    tl.store(ints + {N * 3}, 7)")
                 lines.append(f"{indent}    return")
-        return lines
+        return lines or [f"{indent}pass"]
 
     def loop(self, depth: int, indent: str) -> list[str]:
         self.counters += 1

@@ -124,7 +124,7 @@ CASES = [
     ("y = ¦twice(n, scala=3)", "twice() has no parameter 'scala'", ""),
     ("y = ¦twice(n, n)", "the constexpr parameter 'scale' of twice() must be known at compile time", ""),
     ("y = ¦n(3)", "int32 cannot be called", ""),
-    ("y = ¦(3)(4)", "int 3 cannot be called", ""),
+    ("y = ¦WIDTH(4)", "int 4 cannot be called", ""),
     ("y = ¦open('file')", "open() is a plain Python function", ""),
     ("y = ¦range(3)", "range() can only be used in for", ""),
     ("y = ¦tl.load(x, other=1.0)", "other needs a mask", ""),
