@@ -38,30 +38,31 @@ def assign(graph: Graph, dependences: list[Dependence], target: Target) -> list[
 def _bound(graph: Graph, most: int) -> dict[int, int]:
     """The greatest count of each edge's semaphore; sources without a bound are put on a leash."""
     bounds = {}
+    # Long enough to let the source run ahead as far as the rings of the kernel let anyone.
+    length = 2 + max((edge.distance for edge in graph.all() if not edge.leash), default=0)
     for edge in graph.all():
         if edge.drain:
             continue
         count = backlog(graph, edge)
         if count is None or count > most:
-            count = most
             if edge.distance >= most:
                 _make_drain(graph, edge)
                 continue
-            leash = _leash(edge, most)
+            leash = _leash(edge, min(length, most - edge.distance))
             graph.add(leash)
-            bounds[id(leash)] = most
+            bounds[id(leash)] = count = edge.distance + leash.distance
         bounds[id(edge)] = count
     return bounds
 
 
-def _leash(edge: Edge, most: int) -> Edge:
+def _leash(edge: Edge, distance: int) -> Edge:
     return replace(
         edge,
         source=edge.target,
         target=edge.source,
         set_at=edge.wait_at + 1,
         wait_at=edge.set_at - 1,
-        distance=most - edge.distance,
+        distance=distance,
         set_location=edge.wait_location,
         wait_location=edge.set_location,
         reason=None,

@@ -138,7 +138,7 @@ def test_hbm_order_is_kept_within_a_program_but_not_between_programs() -> None:
           dma.load
           LD set 1
     """)
-    assert credits == [0, 15]
+    assert credits == [0, 2]
 
 
 def test_hbm_order_is_carried_by_loops_of_a_program() -> None:
