@@ -99,7 +99,9 @@ def _place_block(p: Placement, block: Block, accumulators: tensor.Accumulators) 
             p.acquire(ring)
         if op is block.last_op or op in accumulators.skipped:
             continue
-        if isinstance(op, tile.DotOp):
+        if op in accumulators.cleared:
+            tensor.clear(p, accumulators.cleared[op], p.view(op.results[0]))
+        elif isinstance(op, tile.DotOp):
             tensor.place_dot(p, op, accumulators)
         elif isinstance(op, scf.ForOp):
             for dot, loop in accumulators.first.items():

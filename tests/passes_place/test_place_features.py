@@ -342,3 +342,8 @@ def test_unknown_multiply_format_is_the_users_error() -> None:
     module = k.module()
     with pytest.raises(CompileError, match=r"kernel.py:\d+:5: .* does not multiply int16"):
         place(module, EDGE)
+
+
+def test_zeros_of_accumulators_cost_no_vector_instruction() -> None:
+    machine = execute(FEATURES["nested_accumulator"])
+    assert "vexec" not in machine.issued

@@ -15,7 +15,7 @@ from ...formats import Format
 from . import glue
 from .constants import is_zeros
 from .emit import Fields, Operand, Placement, View
-from .rings import Rings
+from .rings import Ring, Rings
 from .vector import contiguous, copy, in_sram
 
 
@@ -24,12 +24,14 @@ class Accumulators:
     """How accumulators start at zero without a vector pass.
 
     `fresh`: dots whose accumulator is all zeros. `first`: dots that start from zero in the first iteration of a
-    loop. `skipped`: the constant tiles nobody has to write then.
+    loop. `skipped`: the constant tiles nobody has to write then. `cleared`: those that the tensor engine writes
+    itself, because nobody else writes their ring, with a dot that uses it.
     """
 
     fresh: set[Operation] = field(default_factory=set)
     first: dict[tile.DotOp, scf.ForOp] = field(default_factory=dict)
     skipped: set[Operation] = field(default_factory=set)
+    cleared: dict[Operation, tile.DotOp] = field(default_factory=dict)
 
 
 def find_accumulators(entry: Block, rings: Rings) -> Accumulators:
@@ -52,7 +54,21 @@ def find_accumulators(entry: Block, rings: Rings) -> Accumulators:
         if alone and yielded is op.result and op.acc.has_one_use() and is_zeros(init):
             found.first[op] = loop
             found.skipped.add(_owner(init))
+    for op in entry.walk():
+        if isinstance(op, tile.DotOp) and op.acc is not None:
+            for value in _zeros_of(rings.of[op.result]):
+                if _owner(value) not in found.skipped:
+                    found.cleared[_owner(value)] = op
     return found
+
+
+def _zeros_of(ring: Ring) -> list[SSAValue]:
+    """The constant zeros of a ring that only dots write otherwise; none if a vector instruction does."""
+    made = [value for value in ring.values if isinstance(value.owner, Operation)]
+    made = [v for v in made if not isinstance(v.owner, scf.ForOp | scf.WhileOp | scf.IfOp)]
+    zeros = [value for value in made if is_zeros(value)]
+    dots = [value for value in made if isinstance(value.owner, tile.DotOp)]
+    return zeros if len(zeros) + len(dots) == len(made) else []
 
 
 def _owner(value: SSAValue) -> Operation:
@@ -67,7 +83,7 @@ def _terminator(block: Block) -> Operation:
 
 
 def clear_before_loop(p: Placement, dot: tile.DotOp, loop: scf.ForOp) -> None:
-    """Zero the accumulator of a loop that may not run at all: a product of length 0, on the tensor engine."""
+    """Zero the accumulator of a loop that may not run at all, on the tensor engine."""
     bounds = [p.operand(v) for v in (loop.lb, loop.ub)]
     if all(isinstance(b, int) for b in bounds) and bounds[0] < bounds[1]:  # type: ignore[operator]
         return
@@ -75,12 +91,16 @@ def clear_before_loop(p: Placement, dot: tile.DotOp, loop: scf.ForOp) -> None:
     body = Block()
     guard = scf.IfOp(glue.compare(p, "sge", lb, ub), [], [body])
     with p.block(body):
-        target = p.view(dot.result)
-        a, b = (_nothing(target, format_of(v.type)) for v in (dot.a, dot.b))
-        m, n = target.shape[-2:]
-        _issue(p, a, b, target, (m, n, 0), 0)
+        clear(p, dot, p.view(dot.result))
         p.emit(scf.YieldOp())
     p.emit(guard)
+
+
+def clear(p: Placement, dot: tile.DotOp, target: View) -> None:
+    """Write zeros with the tensor engine: a product of length 0."""
+    a, b = (_nothing(target, format_of(v.type)) for v in (dot.a, dot.b))
+    m, n = target.shape[-2:]
+    _issue(p, a, b, target, (m, n, 0), 0)
 
 
 def _nothing(view: View, fmt: Format) -> View:
