@@ -30,6 +30,9 @@ def remake_constants(entry: Block) -> None:
             assert op.parent is not None
             op.parent.insert_op_before(copy, op)
             op.operands[index] = copy.results[0]
+            if not value.uses:
+                producer.detach()
+                producer.erase()
 
 
 def _moved_operands(op: Operation) -> Iterator[int]:
