@@ -6,6 +6,7 @@ Plain Python objects over the format table; nothing here needs the compiler.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from dsalang._backend import formats
 from dsalang._backend.formats import Format
@@ -40,6 +41,12 @@ class dtype:  # noqa: N801 (the name users of Triton type)
         return self.name
 
     __repr__ = __str__
+
+    def __call__(self, value: object) -> Any:
+        """Inside a kernel, `tl.float32(x)` converts x."""
+        from .builtins import cast  # builtins are declared with dtypes
+
+        return cast(value, self)
 
     @property
     def format(self) -> Format:

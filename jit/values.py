@@ -191,7 +191,7 @@ MAX_TILE_ELEMENTS = 1 << 32
 
 
 def static_shape(operand: Operand, what: str) -> tuple[int, ...]:
-    """A compile-time shape of positive sizes."""
+    """A compile-time shape of positive sizes; () is that of a scalar."""
     shape = static_ints(operand, what)
     count = 1
     for size in shape:
@@ -200,8 +200,6 @@ def static_shape(operand: Operand, what: str) -> tuple[int, ...]:
         count *= size
     if count > MAX_TILE_ELEMENTS:
         fail(f"a tile of shape {shape} is too large")
-    if not shape:
-        fail(f"{what} is empty: a tile has at least one dim", "a scalar is written without a shape")
     return shape
 
 

@@ -24,7 +24,7 @@ from ..values import tile as need_tile
 
 
 def reshaped(em: Emitter, value: Value, shape: tuple[int, ...]) -> Value:
-    """A value of another shape with the same number of elements; scalars become tiles of ones."""
+    """A value of another shape with the same number of elements (() for a scalar)."""
     if value.shape == shape:
         return value
     if not value.shape:

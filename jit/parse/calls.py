@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from .. import dtypes, lowering, semantics
 from ..builtin import Builtin
+from ..builtins import cast as cast_builtin
 from ..constexpr import constexpr
 from ..lowering import math as math_lowering
 from ..lowering.control import device_print
@@ -51,6 +52,8 @@ def call(
     source = source_of(target)
     if source is not None:
         return inline(ctx, source, args, kwargs)
+    if isinstance(target, dtypes.dtype):
+        return call_builtin(ctx, cast_builtin, (*args, function), kwargs)
     handler = _lookup(PYTHON, target)
     if handler is not None:
         if kwargs:

@@ -283,11 +283,16 @@ def _subscript(ctx: Context, node: ast.Subscript) -> Operand:
         if items is not None:
             picked: Operand = items[key]
             return picked
-        if isinstance(owner, Static) and isinstance(owner.value, CONTAINERS):
-            return wrap(owner.value[key])
+        if isinstance(owner, Static) and _is_container(owner.value):
+            container: Any = owner.value
+            return wrap(container[key])
     except Exception as error:
         fail(f"cannot index {describe(owner)} with {key!r}: {error}")
     fail(f"{describe(owner)} cannot be indexed")
+
+
+def _is_container(value: object) -> bool:
+    return isinstance(value, CONTAINERS)
 
 
 def _index(ctx: Context, node: ast.expr) -> Operand:

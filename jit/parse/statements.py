@@ -30,8 +30,9 @@ from ..values import (
 )
 from .calls import bind_builtin
 from .context import RESULT, Context
+from .counter import range_bounds
 from .expressions import BINARY, expression
-from .loops import counted_loop, range_bounds, while_loop
+from .loops import counted_loop, while_loop
 from .merge import branch
 
 MAX_UNROLL = 10_000
