@@ -13,7 +13,7 @@ from dsalang._backend.image.model import Image
 from dsalang._backend.target import Target
 
 from . import knobs, store
-from .arguments import bind, classify
+from .arguments import Arguments, bind, classify
 from .compiled import CompiledKernel
 from .interpret import session
 from .launch import Grid, grid_of, run_image, run_interpreted
@@ -150,18 +150,33 @@ class JITFunction:
             # The place is in the message; frames of ours say nothing to the user.
             raise error.with_traceback(None) from None
 
+    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> CompiledKernel:
+        """Compile what a launch with these arguments would run, without running it."""
+        try:
+            spec, _, _, options = self._prepare(args, kwargs, grid)
+            target = resolve(options.get("target"))
+            return CompiledKernel(self.source, spec, target, self._image(spec, target))
+        except UserError as error:
+            raise error.with_traceback(None) from None
+
     def _launch(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Any:
+        spec, arguments, sizes, options = self._prepare(args, kwargs, grid)
+        if self.interpreted or knobs.INTERPRET.get():
+            return run_interpreted(self.source, spec, arguments, sizes)
+        target = resolve(options.get("target"))
+        return run_image(self._image(spec, target), target, arguments, sizes)
+
+    def _prepare(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any
+    ) -> tuple[Specialization, Arguments, Grid, dict[str, Any]]:
+        """What a launch asks for: specialisation, arguments, grid sizes and launch options."""
         own = {param.name for param in self.source.params}
         options = {n: kwargs.pop(n) for n in LAUNCH_OPTIONS if n in kwargs and n not in own}
         bound = bind(self.source, args, kwargs)
         sizes: Grid = grid_of(grid, {**bound, **options})
         arguments = classify(self.source, bound)
         stages = _stages(options.get("num_stages")) or self.num_stages
-        spec = specialize(arguments, bound, self._unspecialized, stages)
-        if self.interpreted or knobs.INTERPRET.get():
-            return run_interpreted(self.source, spec, arguments, sizes)
-        target = resolve(options.get("target"))
-        return run_image(self._image(spec, target), target, arguments, sizes)
+        return specialize(arguments, bound, self._unspecialized, stages), arguments, sizes, options
 
     def _image(self, spec: Specialization, target: Target) -> Image:
         key = store.digest(self.source, spec, target)

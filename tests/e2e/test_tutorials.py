@@ -1,0 +1,136 @@
+"""The tutorials run as a reader runs them, and the exercises' checkers tell right answers from wrong ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsalang.exercises import EXERCISES, ExerciseError, run_exercise
+
+TUTORIALS = Path(__file__).resolve().parents[2] / "tutorials"
+
+ANSWERS = {
+    "01": """
+        import dsalang as dsa
+        @dsa.jit
+        def scaled_add(x, y, out, alpha, n, BLOCK: dsa.constexpr):
+            offs = dsa.program_id(0) * BLOCK + dsa.arange(0, BLOCK)
+            keep = offs < n
+            z = alpha * dsa.load(x + offs, mask=keep) + dsa.load(y + offs, mask=keep)
+            dsa.store(out + offs, z, mask=keep)
+        """,
+    "02": """
+        import dsalang as dsa
+        @dsa.jit
+        def log_softmax(x, out, stride, columns, BLOCK: dsa.constexpr):
+            row = dsa.program_id(0)
+            cols = dsa.arange(0, BLOCK)
+            keep = cols < columns
+            z = dsa.load(x + row * stride + cols, mask=keep, other=-float("inf"))
+            z = z - dsa.max(z, axis=0)
+            dsa.store(out + row * stride + cols, z - dsa.log(dsa.sum(dsa.exp(z), axis=0)), mask=keep)
+        """,
+    "03": """
+        import dsalang as dsa
+        @dsa.jit
+        def matmul_nt(a, b, c, M, N, K, BM: dsa.constexpr, BN: dsa.constexpr, BK: dsa.constexpr):
+            m = dsa.program_id(0) * BM + dsa.arange(0, BM)
+            n = dsa.program_id(1) * BN + dsa.arange(0, BN)
+            acc = dsa.zeros((BM, BN), dsa.float32)
+            for k0 in range(0, K, BK):
+                k = k0 + dsa.arange(0, BK)
+                x = dsa.load(a + m[:, None] * K + k[None, :],
+                             mask=(m[:, None] < M) & (k[None, :] < K), other=0.0)
+                y = dsa.load(b + n[:, None] * K + k[None, :],
+                             mask=(n[:, None] < N) & (k[None, :] < K), other=0.0)
+                acc = dsa.dot(x, dsa.trans(y), acc)
+            dsa.store(c + m[:, None] * N + n[None, :], acc.to(dsa.float16),
+                      mask=(m[:, None] < M) & (n[None, :] < N))
+        """,
+    "04": """
+        import dsalang as dsa
+        @dsa.jit
+        def linear_silu(x, w, bias, residual, y, M, N, K,
+                        BM: dsa.constexpr, BN: dsa.constexpr, BK: dsa.constexpr):
+            m = dsa.program_id(0) * BM + dsa.arange(0, BM)
+            n = dsa.program_id(1) * BN + dsa.arange(0, BN)
+            acc = dsa.zeros((BM, BN), dsa.float32)
+            for k0 in range(0, K, BK):
+                k = k0 + dsa.arange(0, BK)
+                a = dsa.load(x + m[:, None] * K + k[None, :],
+                             mask=(m[:, None] < M) & (k[None, :] < K), other=0.0)
+                b = dsa.load(w + k[:, None] * N + n[None, :],
+                             mask=(k[:, None] < K) & (n[None, :] < N), other=0.0)
+                acc = dsa.dot(a, b, acc)
+            z = acc + dsa.load(bias + n, mask=n < N, other=0.0).to(dsa.float32)[None, :]
+            keep = (m[:, None] < M) & (n[None, :] < N)
+            at = m[:, None] * N + n[None, :]
+            r = dsa.load(residual + at, mask=keep, other=0.0).to(dsa.float32)
+            dsa.store(y + at, (z * dsa.sigmoid(z) + r).to(dsa.float16), mask=keep)
+        """,
+}
+
+WRONG = {
+    "01": ("alpha * dsa.load", "dsa.load", "element"),
+    "02": ("dsa.log(dsa.sum", "(dsa.sum", "element"),
+    "03": ("dsa.trans(y), acc)", "dsa.trans(y))", "element"),
+    "04": ("acc + dsa.load(bias", "acc - dsa.load(bias", "element"),
+}
+
+
+@pytest.mark.parametrize("path", sorted(TUTORIALS.glob("[0-9]*.py")), ids=lambda p: p.stem)
+def test_tutorial_runs(path: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "DSA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, path], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def answer(folder: Path, text: str) -> Path:
+    path = folder / "answer.py"
+    lines = text.strip("\n").split("\n")
+    path.write_text("\n".join(line.removeprefix("        ") for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("number", EXERCISES)
+def test_right_answers_pass(number: str, tmp_path: Path) -> None:
+    assert run_exercise(number, answer(tmp_path, ANSWERS[number])).startswith("right for")
+
+
+@pytest.mark.parametrize("number", EXERCISES)
+def test_wrong_answers_are_told(number: str, tmp_path: Path) -> None:
+    right, wrong, message = WRONG[number]
+    assert right in ANSWERS[number]
+    path = answer(tmp_path, ANSWERS[number].replace(right, wrong))
+    with pytest.raises(ExerciseError, match=message):
+        run_exercise(number, path)
+
+
+def test_unmasked_stores_and_extra_traffic_are_told(tmp_path: Path) -> None:
+    unmasked = ANSWERS["01"].replace("z, mask=keep)", "z)")
+    with pytest.raises(Exception, match=r"out of bounds|outside"):
+        run_exercise("01", answer(tmp_path, unmasked))
+    twice = ANSWERS["02"].replace(
+        "z = z - dsa.max(z, axis=0)",
+        "dsa.store(out + row * stride + cols, z, mask=keep)\n"
+        "            z = z - dsa.max(z, axis=0)",
+    )
+    with pytest.raises(ExerciseError, match="bytes went through HBM"):
+        run_exercise("02", answer(tmp_path, twice))
+
+
+def test_unknown_exercise_and_missing_answer(tmp_path: Path) -> None:
+    with pytest.raises(ExerciseError, match="no exercise '99'"):
+        run_exercise("99", tmp_path / "x.py")
+    with pytest.raises(ExerciseError, match="no such file"):
+        run_exercise("01", tmp_path / "x.py")
+    (tmp_path / "x.py").write_text("scaled = 1\n")
+    with pytest.raises(ExerciseError, match="does not define scaled_add"):
+        run_exercise("01", tmp_path / "x.py")
