@@ -21,7 +21,16 @@ from .fuse_build import build_fused
 from .fuse_graph import BlockGraph, Grouping
 from .fuse_limits import cut
 from .fuse_unfold import unfold_wide_walks
-from .fuse_walks import CheapTiles, Leaf, is_scalar_float_map, is_view, leaves, own_place, space_of
+from .fuse_walks import (
+    CheapTiles,
+    Leaf,
+    Reading,
+    is_scalar_float_map,
+    is_view,
+    own_place,
+    reading,
+    space_of,
+)
 from .simplify_dead import remove_dead
 from .simplify_motion import alias_groups
 
@@ -42,7 +51,7 @@ class _Fusion:
         self.groups = alias_groups(function)
         self.cheap = CheapTiles()
         self.in_memory: set[SSAValue] = set()
-        self.reads: dict[Operation, list[Leaf]] = {}
+        self.reads: dict[Operation, Reading] = {}
         self.cluster: dict[Operation, int] = {}
 
     def run(self) -> None:
@@ -59,7 +68,7 @@ class _Fusion:
                 or (elementwise and not self.cheap.is_cheap(op))
                 or is_scalar_float_map(op)
             ):
-                self.reads[op] = leaves(op, self.cheap)
+                self.reads[op] = reading(op, self.cheap)
         clusters: list[list[Operation]] = []
         for block in _blocks(self.function):
             for members in self._form_clusters(block):
@@ -108,7 +117,7 @@ class _Fusion:
     def _readers(self) -> dict[SSAValue, set[int]]:
         found: dict[SSAValue, set[int]] = {}
         for op, read in self.reads.items():
-            for leaf in read:
+            for leaf in read.leaves:
                 found.setdefault(leaf.value, set()).add(self.cluster[op])
         return found
 
@@ -117,7 +126,8 @@ class _Fusion:
         graph = BlockGraph(block, self._read_values, self.groups)
         grouping = Grouping(graph)
         for k, op in enumerate(graph.ops):
-            for leaf in self.reads.get(op, ()):
+            read = self.reads.get(op)
+            for leaf in () if read is None else read.leaves:
                 if self._same_space(op, leaf):
                     number = graph.number.get(leaf.value.owner)
                     if number is not None:
@@ -134,7 +144,7 @@ class _Fusion:
 
     def _read_values(self, op: Operation) -> Iterable[SSAValue] | None:
         read = self.reads.get(op)
-        return None if read is None else [leaf.value for leaf in read]
+        return None if read is None else [leaf.value for leaf in read.leaves]
 
     def _same_space(self, op: Operation, leaf: Leaf) -> bool:
         """True when a member reads another one point by point."""

@@ -48,7 +48,7 @@ class BlockGraph:
             ordered = _nested(op, _ORDERED)
             writes = [o for o in ordered if isinstance(o, _WRITES)]
             if ordered:
-                self.before[k].update(e for e, _ in effects)
+                self.before[k].update(e for e, _ in effects[-1:])
                 self.before[k].update(n for n, ops in loads if _touch(ops, writes, groups))
             if read:
                 self.before[k].update(e for e, ops in effects if _touch(read, ops, groups))
@@ -75,12 +75,22 @@ def _all_operands(op: Operation) -> Iterable[SSAValue]:
 
 
 class Grouping:
-    """A partition of a block's ops into groups that stays acyclic."""
+    """A partition of a block's ops into groups that stays acyclic.
+
+    `rank` is an order of the groups that respects dependences. A search for paths between two groups stays
+    between their ranks, and merging them renumbers only what it has found there (after Pearce and Kelly).
+    """
 
     def __init__(self, graph: BlockGraph) -> None:
         self.graph = graph
         self.group = list(range(len(graph.ops)))
         self.members: dict[int, list[int]] = {k: [k] for k in self.group}
+        self.rank = list(range(len(graph.ops)))
+        self._sources: list[set[int]] = [set(before) for before in graph.before]
+        self._targets: list[set[int]] = [set() for _ in graph.ops]
+        for k, before in enumerate(graph.before):
+            for source in before:
+                self._targets[source].add(k)
 
     def before(self, group: int) -> set[int]:
         """The groups that a group depends on."""
@@ -91,26 +101,43 @@ class Grouping:
         """Make two groups one, unless a path between them runs through a third."""
         if a == b:
             return True
-        if self._path_through_others(a, b):
+        low, high = (a, b) if self.rank[a] < self.rank[b] else (b, a)
+        span = range(self.rank[low], self.rank[high] + 1)
+        behind = self._reach(high, low, self._sources, span)
+        if behind is None:
             return False
+        ahead = self._reach(low, high, self._targets, span)
+        assert ahead is not None
         keep, gone = (a, b) if len(self.members[a]) >= len(self.members[b]) else (b, a)
+        ranks = sorted(self.rank[g] for g in (*behind, *ahead, a, b))
+        order = [*sorted(behind, key=self.rank.__getitem__), keep]
+        order += sorted(ahead, key=self.rank.__getitem__)
+        for group, rank in zip(order, ranks):
+            self.rank[group] = rank
         for member in self.members.pop(gone):
             self.group[member] = keep
             self.members[keep].append(member)
+        self._sources[keep] |= self._sources[gone]
+        self._targets[keep] |= self._targets[gone]
         return True
 
-    def _path_through_others(self, a: int, b: int) -> bool:
-        pair = {a, b}
-        work = list((self.before(a) | self.before(b)) - pair)
-        seen = set(work)
+    def _reach(
+        self, start: int, goal: int, edges: Sequence[set[int]], span: range
+    ) -> set[int] | None:
+        """The groups within a span of ranks reached from one, None when the goal is reached through a third."""
+        found: set[int] = set()
+        work = [start]
         while work:
-            for group in self.before(work.pop()):
-                if group in pair:
-                    return True
-                if group not in seen:
-                    seen.add(group)
-                    work.append(group)
-        return False
+            group = work.pop()
+            for number in edges[group]:
+                target = self.group[number]
+                if target == goal and group != start:
+                    return None
+                if target in found or target in (start, goal) or self.rank[target] not in span:
+                    continue
+                found.add(target)
+                work.append(target)
+        return found
 
     def split(self, group: int, parts: Sequence[Sequence[int]]) -> None:
         """Cut a group into consecutive parts."""

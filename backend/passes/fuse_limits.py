@@ -13,21 +13,22 @@ from xdsl.ir import Block, Operation, SSAValue
 from ..dialects import tile
 from ..dialects.types import shape_of
 from ..isa.table import (
+    MAX_VECTOR_DIMS,
     MAX_VECTOR_INPUTS,
     MAX_VECTOR_OUTPUTS,
     MAX_VECTOR_SCALARS,
     VECTOR_REGISTERS,
 )
-from .fuse_walks import Leaf, is_scalar_float_map
+from .fuse_walks import Leaf, Reading, is_scalar_float_map, space_of
 
-_OPERAND_REGISTERS = 4
-"""Registers for the operands of one operation that are loaded for it, and one to spare."""
+_OPERAND_REGISTERS = 5
+"""Registers for the operands of one operation that are loaded for it, its result, and one to spare."""
 
 
 def cut(
     members: Sequence[int],
     ops: Sequence[Operation],
-    reads: Mapping[Operation, Sequence[Leaf]],
+    reads: Mapping[Operation, Reading],
     in_memory: set[SSAValue],
 ) -> list[list[int]]:
     """The members (numbers of ops, in order) as runs that a vector program can hold."""
@@ -36,7 +37,7 @@ def cut(
     outside = set(in_memory)
     member_ops = {ops[k] for k in members}
     for op, read in reads.items():
-        for leaf in read:
+        for leaf in read.leaves:
             if leaf.value in inside:
                 if op in member_ops:
                     uses[leaf.value] = uses.get(leaf.value, 0) + 1
@@ -53,7 +54,7 @@ def cut(
 
 def _longest_run(
     members: Sequence[Operation],
-    reads: Mapping[Operation, Sequence[Leaf]],
+    reads: Mapping[Operation, Reading],
     outside: set[SSAValue],
     uses: Mapping[SSAValue, int],
 ) -> int:
@@ -76,6 +77,7 @@ class _Run:
         self.total = uses
         self.inputs: set[Leaf] = set()
         self.scalars: set[SSAValue] = set()
+        self.remade: set[Leaf] = set()
         self.members: set[SSAValue] = set()
         self.left: dict[SSAValue, int] = {}
         self.kept = 0
@@ -85,20 +87,24 @@ class _Run:
         """Results that something after the run needs."""
         return self.kept + len(self.left)
 
-    def add(self, op: Operation, read: Sequence[Leaf]) -> bool:
+    def add(self, op: Operation, read: Reading) -> bool:
         """Take one more member; False when inputs, scalars or registers run out."""
-        for leaf in read:
+        for leaf in read.leaves:
             self._read(leaf)
+        self.remade.update(read.remade)
         value = op.results[0]
         self.members.add(value)
         if value in self.outside:
             self.kept += 1
         elif self.total.get(value):
             self.left[value] = self.total[value]
+        rank = len(space_of(value))
+        coordinates = 2 * rank if rank > MAX_VECTOR_DIMS else 0
+        registers = self.outputs + len(self.remade) + coordinates + _OPERAND_REGISTERS
         return (
             len(self.inputs) <= MAX_VECTOR_INPUTS
             and len(self.scalars) <= MAX_VECTOR_SCALARS
-            and self.outputs + _OPERAND_REGISTERS + _remade(op) <= VECTOR_REGISTERS
+            and registers <= VECTOR_REGISTERS
         )
 
     def _read(self, leaf: Leaf) -> None:
@@ -128,8 +134,3 @@ def may_be_in_sram(value: SSAValue, depth: int = 8) -> bool:
     if isinstance(owner, tile.MapOp) and not is_scalar_float_map(owner) and depth > 0:
         return any(may_be_in_sram(v, depth - 1) for v in owner.args)
     return True
-
-
-def _remade(op: Operation) -> int:
-    """Registers for cheap tiles that are made for one operation."""
-    return len(op.operands)

@@ -17,7 +17,7 @@ from ..dialects.locations import from_ir
 from ..dialects.types import shape_of
 from ..errors import CompileError
 from ..isa.table import MAX_VECTOR_DIMS
-from .fuse_walks import CheapTiles, Place, leaves, space_of
+from .fuse_walks import CheapTiles, Place, reading, space_of
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ def fused_space(
 
 
 def _fold(members: Sequence[Operation], dims: tuple[int, ...], cheap: CheapTiles) -> Space:
-    places = {leaf.place for op in members for leaf in leaves(op, cheap) if leaf.place}
+    read = [leaf for op in members for leaf in reading(op, cheap).leaves]
+    places = {leaf.place for leaf in read if leaf.place}
     walks = [[p for p in place if p is not None] for place in places]
     home, sizes = [0], [dims[0]]
     for dim in range(1, len(dims)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -22,6 +23,9 @@ Place = tuple[int | None, ...]
 
 CHEAP_OPS = 2
 """A tile of coordinates and scalars that takes up to so many cheap operations is remade in each user."""
+
+CHEAP_SCALARS = 2
+"""It may use so many scalars, so that no operation on three such tiles exceeds what a program takes."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class CheapTiles:
             return True
         if not isinstance(op, tile.MapOp) or not shape_of(op.result.type) or op in self.kept:
             return False
-        return self._size(op) <= CHEAP_OPS
+        return self._size(op) <= CHEAP_OPS and _scalars(op) <= CHEAP_SCALARS
 
     def _size(self, op: Operation | Block) -> int:
         """Operations to remake the op's result; more than CHEAP_OPS when it is not worth it."""
@@ -126,27 +130,46 @@ class CheapTiles:
         return self._sizes[op]
 
 
-def leaves(op: Operation, cheap: CheapTiles) -> list[Leaf]:
-    """What a member of a cluster reads, at places in its own space."""
+def _scalars(op: Operation | Block) -> int:
+    """Scalars in a cheap tile that are not constants."""
+    if isinstance(op, tile.SplatOp):
+        return int(not isinstance(op.value.owner, arith.ConstantOp))
+    if isinstance(op, (tile.MapOp, *tile.VIEWS)):
+        return sum(_scalars(v.owner) for v in op.operands)
+    return 0
+
+
+@dataclass
+class Reading:
+    """What a member of a cluster reads, at places in its own space: `leaves` from outside, and the
+    operations on cheap tiles that it remakes."""
+
+    leaves: dict[Leaf, None]
+    remade: dict[Leaf, None]
+
+
+def reading(op: Operation, cheap: CheapTiles) -> Reading:
+    """Trace the operands of a member."""
     place = own_place(op.results[0])
-    found: dict[Leaf, None] = {}
+    found = Reading({}, {})
     if isinstance(op, tile.MapOp):
         for value in op.args:
             _collect(value, place, cheap, found)
     elif isinstance(op, tile.BroadcastOp):
         _collect(op.value, _through(op, place), cheap, found)
     elif isinstance(op, tile.SplatOp):
-        found[Leaf(op.value, ())] = None
-    return list(found)
+        found.leaves[Leaf(op.value, ())] = None
+    return found
 
 
-def _collect(value: SSAValue, place: Place, cheap: CheapTiles, found: dict[Leaf, None]) -> None:
+def _collect(value: SSAValue, place: Place, cheap: CheapTiles, found: Reading) -> None:
     value, place = through_views(value, place)
     op = value.owner
     if isinstance(op, tile.SplatOp):
-        found[Leaf(op.value, ())] = None
+        found.leaves[Leaf(op.value, ())] = None
     elif isinstance(op, tile.MapOp) and cheap.is_cheap(op):
+        found.remade[Leaf(value, place)] = None
         for operand in op.args:
             _collect(operand, place, cheap, found)
     elif not isinstance(op, tile.IotaOp):
-        found[Leaf(value, place)] = None
+        found.leaves[Leaf(value, place)] = None
