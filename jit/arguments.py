@@ -21,12 +21,14 @@ Number = bool | int | float
 class Arguments:
     """Arguments of a launch, by parameter name, each in one of the three maps.
 
-    `scalars` maps to (type, value); `constants` holds constexpr parameters and None.
+    `scalars` maps to (type, value); `constants` holds constexpr parameters and None; `declared` names the
+    scalars whose type stands in the kernel (`n: dsa.int64`).
     """
 
     pointers: dict[str, ArrayView] = field(default_factory=dict)
     scalars: dict[str, tuple[dtype, Number]] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
+    declared: set[str] = field(default_factory=set)
 
 
 def bind(source: KernelSource, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,7 +81,12 @@ def classify(source: KernelSource, values: Mapping[str, Any]) -> Arguments:
         elif is_array(value):
             found.pointers[param.name] = view_of(value, param.name)
         else:
-            found.scalars[param.name] = _scalar(source, param, value)
+            number, declared = scalar_of(value, param.name), declared_type(source, param)
+            if declared is not None:
+                found.declared.add(param.name)
+                found.scalars[param.name] = declared, _fit(param.name, number, declared)
+            else:
+                found.scalars[param.name] = number_type(param.name, number), number
     return found
 
 
@@ -114,14 +121,6 @@ def constant_text(name: str, value: Any) -> str:
         f"constexpr argument {name!r} has type {type(value).__name__}, which cannot be compiled in",
         hint="use numbers, strings, dtypes, tuples of them, or functions decorated with @dsa.jit",
     )
-
-
-def _scalar(source: KernelSource, param: Param, value: Any) -> tuple[dtype, Number]:
-    number = scalar_of(value, param.name)
-    declared = declared_type(source, param)
-    if declared is not None:
-        return declared, _fit(param.name, number, declared)
-    return number_type(param.name, number), number
 
 
 def declared_type(source: KernelSource, param: Param) -> dtype | None:

@@ -52,7 +52,8 @@ def specialize(
     num_stages: int | None = None,
 ) -> Specialization:
     """The specialisation that a launch needs, as in Triton: integers equal to 1 are constants, divisibility
-    by 16 of integers and addresses is a fact, unless a name is in `do_not_specialize`.
+    by 16 of integers and addresses is a fact, unless a name is in `do_not_specialize`. An integer of a
+    declared type stays one of that type.
     """
     constants = dict(arguments.constants)
     signature: dict[str, str] = {}
@@ -66,7 +67,7 @@ def specialize(
         elif name in arguments.scalars:
             kind, value = arguments.scalars[name]
             whole = kind.is_int() and not kind.is_bool()
-            if special and whole and value == 1:
+            if special and whole and value == 1 and name not in arguments.declared:
                 constants[name] = 1
                 continue
             signature[name] = kind.format.name

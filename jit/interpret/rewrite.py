@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..source import KernelSource
+from .registry import METHODS
 
 PYTHON_NAMES = ("range", "min", "max", "abs", "float", "int", "bool", "print", "isinstance")
 """Python's functions that kernels may call and that mean something else there."""
@@ -82,8 +83,9 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        if node.attr == "value" and isinstance(node.ctx, ast.Load):
-            return _call("__dsa_value", [node.value], node)
+        if isinstance(node.ctx, ast.Load) and (node.attr == "value" or node.attr in METHODS):
+            name = ast.copy_location(ast.Constant(node.attr), node)
+            return _call("__dsa_attribute", [node.value, name], node)
         return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:

@@ -7,6 +7,7 @@ import inspect
 import itertools
 import types
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from dsalang._backend.errors import CompileError
@@ -18,7 +19,7 @@ from ..source import EMPTY, KernelSource
 from . import builtins_math, builtins_memory, builtins_shape  # noqa: F401 (they register)
 from .errors import MARK, fail
 from .memory import InterpMemory, Piece
-from .registry import IMPLEMENTATIONS
+from .registry import IMPLEMENTATIONS, METHODS
 from .rewrite import rewrite
 from .session import Session, active, current, enter, leave
 from .tile import InterpTile, cast, is_integer, is_number, to_tile, unwrap
@@ -144,11 +145,14 @@ def _select(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
     return _join(test, yes() if test else no())
 
 
-def _value(owner: Any) -> Any:
-    """`x.value` of a constexpr, which is a plain value here."""
-    if isinstance(owner, constexpr) or not hasattr(owner, "value"):
-        return unwrap(owner)
-    return owner.value
+def _attribute(owner: Any, name: str) -> Any:
+    """`x.value` of a constexpr, which is a plain value here, and methods of numbers (`1 .to(dsa.int8)`)."""
+    owner = unwrap(owner)
+    if name == "value" and not hasattr(owner, "value"):
+        return owner
+    if is_number(owner) and name in METHODS:
+        return partial(IMPLEMENTATIONS[name], owner)
+    return getattr(owner, name)
 
 
 def _assert(condition: Any, message: Any = "") -> None:
@@ -214,7 +218,7 @@ _HELPERS: dict[str, Any] = {
     "__dsa_select": _select,
     "__dsa_carry": _carry,
     "__dsa_join": _join,
-    "__dsa_value": _value,
+    "__dsa_attribute": _attribute,
     "__dsa_assert": _assert,
     "__dsa_call": _call,
 }

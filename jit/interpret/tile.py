@@ -337,8 +337,8 @@ def shift(a: Any, b: Any, left: bool) -> InterpTile:
     """a << b or a >> b; to the right it keeps the sign of signed integers."""
     signed = number_type(to_tile(a)).is_int_signed()
     x, y, kind = bit_operands(a, b)
-    if kind.is_bool():
-        raise fail("bools cannot be shifted", "convert them with .to(dsa.int32)")
+    if kind.is_bool():  # one bit: any shift but by 0 leaves nothing
+        return InterpTile(x.data & ~y.data, kind)
     with numeric.quiet():
         return InterpTile(numeric.shift(x.data, y.data, left, signed), kind)
 

@@ -225,6 +225,7 @@ def test_declared_types():
         bound = bind(typed.source, (X, n, h, b), {})
         return specialize(classify(typed.source, bound), bound)
 
+    assert spec(1, 2, 1).constants == {}
     assert list(spec(5, 2, 255).signature.values()) == ["*fp32", "int64", "fp16", "uint8"]
     with pytest.raises(
         LaunchError, match="argument 'b' = 256 does not fit its declared type uint8"
