@@ -1,6 +1,6 @@
 """What a builtin of the language is: a name, a signature and a doc string.
 
-What it does stands elsewhere: `jit/lowering/` for the compiler, `jit/interpreter.py` for interpreted
+What it does stands elsewhere: `jit/lowering/` for the compiler, `jit/interpret/` for interpreted
 runs. So importing the language needs neither.
 """
 
