@@ -3,6 +3,9 @@
 Each template of an image becomes a function `i64 unit(i8 *sram, i64 *values, i64 *context)`: it does what the
 instruction does with the run-time operands `values` (one i64 per open field, as the glue passes them) and returns 0, or a
 fault code. `context` is an array of i64 that belongs to one emulated core.
+
+An access belongs to the segment of the template's kernel argument (`Template.hbm_arg`), where that is known, else to the
+segment of its lowest byte, as in the reference engine. Units use the C library's malloc, free, memcpy, memset and fmodf.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ class Slot(IntEnum):
     READ_BYTES = 8  # out, DMA: bytes that went from HBM (payload)
     WRITTEN_BYTES = 9  # out, DMA: bytes that went to HBM (payload)
     SEGMENT = 10  # out, DMA: number of the segment that was touched last, -1 for none
+    ARGUMENTS = 11  # address of the kernel's arguments, one i64 each
     SIZE = 16
 
 
@@ -33,6 +37,7 @@ class Segment(IntEnum):
     START = 0
     END = 1
     WRITABLE = 2
+    DELTA = 3  # what to add to an HBM address for the host's address of that byte
     SIZE = 4
 
 

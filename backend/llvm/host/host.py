@@ -1,0 +1,44 @@
+"""What the host's processor can do, as far as the code generator cares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import llvmlite.binding as llvm
+
+
+@dataclass(frozen=True)
+class Host:
+    """Vector register size in bytes, how many there are, and 16-bit dot products on them."""
+
+    vector_bytes: int
+    registers: int
+    pair_dot: str = ""
+    """Name of an intrinsic <n x i32> f(<2n x i16>, <2n x i16>) that sums products of neighbours, or ''."""
+
+    @property
+    def lanes(self) -> int:
+        """fp32 lanes of a vector register."""
+        return self.vector_bytes // 4
+
+
+AVX512 = Host(64, 32, "llvm.x86.avx512.pmaddw.d.512")
+AVX2 = Host(32, 16, "llvm.x86.avx2.pmadd.wd")
+PLAIN = Host(16, 32)
+
+
+def from_features(features: Mapping[str, bool]) -> Host:
+    """The host with these LLVM processor features."""
+    if all(features.get(f"avx512{part}", False) for part in ("f", "bw", "dq", "vl")):
+        return AVX512
+    if all(features.get(name, False) for name in ("avx2", "fma", "f16c")):
+        return AVX2
+    return PLAIN
+
+
+@lru_cache(maxsize=1)
+def this_host() -> Host:
+    """The processor that we run on."""
+    return from_features(llvm.get_host_cpu_features())
