@@ -6,20 +6,23 @@ import functools
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from dsalang._backend.errors import LaunchError, UserError
-from dsalang._backend.image.model import Image
-from dsalang._backend.target import Target
 
-from . import knobs, store
+from . import knobs
 from .arguments import Arguments, bind, classify
-from .compiled import CompiledKernel
 from .interpret import session
 from .launch import Grid, grid_of, run_image, run_interpreted
 from .machine import resolve
 from .source import KernelSource
 from .specialize import Specialization, from_signature, specialize
+
+if TYPE_CHECKING:
+    from dsalang._backend.image.model import Image
+    from dsalang._backend.target import Target
+
+    from .compiled import CompiledKernel
 
 LAUNCH_OPTIONS = ("target", "num_stages", "num_warps", "num_ctas")
 """Keyword arguments of a launch that are not the kernel's; the last two are Triton's and change nothing."""
@@ -179,6 +182,8 @@ class JITFunction:
         return specialize(arguments, bound, self._unspecialized, stages), arguments, sizes, options
 
     def _image(self, spec: Specialization, target: Target) -> Image:
+        from . import store  # images and their cache are loaded when something runs on the machine
+
         key = store.digest(self.source, spec, target)
         image = self._images.get(key)
         if image is None:
@@ -205,6 +210,8 @@ class JITFunction:
             CompileError: the kernel cannot be compiled; the message shows the line.
             LaunchError: signature or constants do not fit the kernel.
         """
+        from .compiled import CompiledKernel
+
         try:
             stages = _stages(num_stages) or self.num_stages
             spec = from_signature(self.source, signature, constants, stages)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dsalang._backend.errors import LaunchError
 from dsalang._backend.formats import Format
-from dsalang._backend.image.model import Image
-from dsalang._backend.target import Target
 from dsalang._runtime.arrays import extents_of
 from dsalang._runtime.memory import Memory, Segment
 
@@ -20,6 +18,11 @@ from . import dtypes
 from .arguments import Arguments
 from .source import KernelSource
 from .specialize import Specialization
+
+if TYPE_CHECKING:
+    from dsalang._backend.image.model import Image
+    from dsalang._backend.target import Target
+    from dsalang._runtime.report import Run
 
 Grid = tuple[int, int, int]
 MAX_PROGRAMS = 2**31 - 1
@@ -63,7 +66,7 @@ def _size(size: Any, grid: Any) -> int:
     return value
 
 
-def run_image(image: Image, target: Target, arguments: Arguments, grid: Grid) -> Any:
+def run_image(image: Image, target: Target, arguments: Arguments, grid: Grid) -> Run:
     """Run an image on the engine; arrays are written in place. Returns the engine's report."""
     from dsalang._runtime.reference.engine import run
     from dsalang._runtime.report import Run
