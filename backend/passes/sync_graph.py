@@ -1,17 +1,4 @@
-"""Knowledge flow between engines: which completions does an engine know of at which point of a body.
-
-A body with n children has positions 0 … 2n: 2i is right before child i (where waits stand), 2i + 1 right
-after it (where sets stand). Executions of a body are numbered over the kernel's life on a core, and
-`Moment` = execution * period + position orders the points of all executions on one line.
-
-An edge says: what `source` has completed when it gets to `set_at` in execution k, `target` knows at
-`wait_at` in execution k + distance. In its own queue an engine keeps what it knows, and what the control
-core knows holds for everything that it issues from there on.
-
-That an engine has gone past an instruction of its own does not mean that the instruction is complete. So
-an engine has two nodes: what it knows (of others, and of itself through its own semaphores), and `own`, what
-it has issued, which only its sets tell.
-"""
+"""The semaphore pairs of a kernel, body by body, and what they make known where (see `sync_flow`)."""
 
 from __future__ import annotations
 
@@ -24,29 +11,10 @@ from xdsl.dialects.builtin import LocationAttr
 from ..isa.table import QUEUED, Engine
 from .sync_accesses import Access, Body
 from .sync_dependences import Dependence
+from .sync_flow import NEVER, Flow, Link, Moment, Node, own
 
-Moment: TypeAlias = int
-Node: TypeAlias = int
 Passage: TypeAlias = "tuple[frozenset[Node], int]"
 """Nodes, and the child that they leave or enter."""
-
-NEVER = 1 << 60
-
-
-def own(engine: Engine) -> Node:
-    """The node of what an engine has issued; `int(engine)` is the node of what it knows."""
-    return int(engine) + len(Engine)
-
-
-@dataclass(eq=False)
-class Link:
-    """What `source` has at `set_at`, `target` has at `wait_at`, `distance` executions of the body later."""
-
-    source: Engine
-    target: Engine
-    set_at: int
-    wait_at: int
-    distance: int
 
 
 @dataclass(eq=False)
@@ -60,8 +28,8 @@ class Edge(Link):
     body: Body
     set_location: LocationAttr
     wait_location: LocationAttr
-    reason: Dependence | None
-    """The dependence it was made for, None when for several or none."""
+    reasons: tuple[Dependence, ...]
+    """The dependences it was made for."""
     drain: bool = False
     leash: bool = False
 
@@ -80,25 +48,25 @@ class Graph:
         for body in bodies:
             if body.always and body.parent is not None:
                 self.passed.setdefault(id(body.parent), []).append(body)
-        self._links: dict[int, list[Link]] = {}
+        self._flows: dict[int, Flow] = {}
         self._known: dict[int, dict[tuple[frozenset[Node], int], dict[Node, Moment]]] = {}
         self._left: dict[int, dict[tuple[int, int], Passage]] = {}
         self._entered: dict[int, dict[tuple[int, int], Passage]] = {}
 
-    def links(self, body: Body) -> list[Link]:
+    def flow(self, body: Body) -> Flow:
         """The edges of a body, and what goes on for sure in its children."""
-        links = self._links.get(id(body))
-        if links is None:
-            links = [*self.edges.get(id(body), [])]
+        flow = self._flows.get(id(body))
+        if flow is None:
+            links: list[Link] = [*self.edges.get(id(body), [])]
             for inner in self.passed.get(id(body), []):
                 links += self._through(inner)
-            self._links[id(body)] = links
-        return links
+            flow = self._flows[id(body)] = Flow(links, period(body))
+        return flow
 
     def _through(self, inner: Body) -> Iterator[Link]:
         for source in QUEUED:
             start: dict[Node, Moment] = {source: 0, own(source): 0}
-            known = spread(self.links(inner), start, period(inner))
+            known = self.flow(inner).spread(start)
             for target in Engine:
                 if target is not source and known.get(target, NEVER) < period(inner):
                     yield Link(source, target, 2 * inner.at, 2 * inner.at + 1, 0)
@@ -119,7 +87,7 @@ class Graph:
 
     def _forget(self, body: Body) -> None:
         for around in body.enclosing():
-            self._links.pop(id(around), None)
+            self._flows.pop(id(around), None)
             self._known.pop(id(around), None)
         for depth in range(body.depth):
             self._left.pop(depth, None)
@@ -149,7 +117,7 @@ class Graph:
         if passage is None:
             nodes, here, index = frozenset({int(access.engine)}), access.body, access.index
             while here is not body:
-                nodes = _needed(self.links(here), nodes, 2 * index)
+                nodes = self.flow(here).needed(nodes, 2 * index)
                 here, index = _outward(here)
             passage = passages[id(access), id(body)] = nodes, index
         return passage
@@ -160,7 +128,7 @@ class Graph:
         known = answers.get((nodes, after))
         if known is None:
             start = dict.fromkeys(nodes, 2 * after + 1)
-            known = answers[nodes, after] = spread(self.links(body), start, period(body))
+            known = answers[nodes, after] = self.flow(body).spread(start)
         return known
 
     def flows(self, body: Body, out: Passage, into: Passage, distance: int) -> bool:
@@ -172,7 +140,7 @@ class Graph:
     def implies(self, edge: Edge) -> bool:
         """Whether the edges of the body say what an edge that is not in the graph says."""
         limit = edge.distance * period(edge.body) + edge.wait_at
-        known = spread(self.links(edge.body), {own(edge.source): edge.set_at}, period(edge.body))
+        known = self.flow(edge.body).spread({own(edge.source): edge.set_at})
         return known.get(edge.target, NEVER) <= limit
 
 
@@ -184,51 +152,6 @@ def _outward(body: Body) -> tuple[Body, int]:
 def period(body: Body) -> int:
     """The number of positions of one execution."""
     return 2 * len(body.children) + 2
-
-
-def spread(links: list[Link], start: dict[Node, Moment], period: int) -> dict[Node, Moment]:
-    """The first moment at which each node has what `start` has, for the nodes that get it at all."""
-    known = dict(start)
-    changed = True
-    while changed:
-        changed = False
-        core = known.get(Engine.CORE)
-        if core is not None:
-            for engine in map(int, QUEUED):
-                if known.get(engine, NEVER) > core:
-                    known[engine] = core
-                    changed = True
-        for link in links:
-            since = min(known.get(link.source, NEVER), known.get(own(link.source), NEVER))
-            if since == NEVER:
-                continue
-            execution, position = divmod(since, period)
-            if link.set_at < position:
-                execution += 1
-            arrival = (execution + link.distance) * period + link.wait_at
-            if arrival < known.get(link.target, NEVER):
-                known[link.target] = arrival
-                changed = True
-    return known
-
-
-def _needed(links: list[Link], nodes: frozenset[Node], position: int) -> frozenset[Node]:
-    """Nodes that, having something at position 0, tell one of `nodes` up to `position`."""
-    needed: dict[Node, Moment] = dict.fromkeys(nodes, position)
-    changed = True
-    while changed:
-        changed = False
-        latest = max(needed.values())
-        if needed.get(Engine.CORE, -1) < latest:
-            needed[Engine.CORE] = latest
-        for link in links:
-            if link.distance or link.wait_at > needed.get(link.target, -1):
-                continue
-            for node in (int(link.source), own(link.source)):
-                if link.set_at > needed.get(node, -1):
-                    needed[node] = link.set_at
-                    changed = True
-    return frozenset(needed)
 
 
 def backlog(graph: Graph, edge: Edge) -> int | None:
@@ -244,7 +167,7 @@ def backlog(graph: Graph, edge: Edge) -> int | None:
     before = edge.set_at
     while True:
         span = period(here)
-        known = spread(graph.links(here), start, span)
+        known = graph.flow(here).spread(start)
         ahead = [
             execution + (position > before)
             for execution, position in (divmod(known[e], span) for e in heeders if e in known)
@@ -254,5 +177,5 @@ def backlog(graph: Graph, edge: Edge) -> int | None:
         if here.loop or here.parent is None:
             return None
         start = {e: 2 * here.at + 1 for e, moment in known.items() if moment < span}
-        heeders, before = _needed(graph.links(here), heeders, before), 2 * here.at
+        heeders, before = graph.flow(here).needed(heeders, before), 2 * here.at
         here = here.parent

@@ -53,7 +53,7 @@ def edge_for(dependence: Dependence) -> Edge:
     """The pair that satisfies a dependence by itself."""
     source, target = dependence.source, dependence.target
     body, distance = dependence.levels[0]
-    where = body, source.op.location, target.op.location, dependence
+    where = body, source.op.location, target.op.location, (dependence,)
     wait_at = 2 * target.child_of(body)
     if dependence.drain:
         return Edge(source.engine, Engine.CORE, wait_at, wait_at, 0, *where, drain=True)
@@ -73,5 +73,4 @@ def prune(graph: Graph, dependences: list[Dependence]) -> None:
 
 def _needed(graph: Graph, edge: Edge, dependences: list[Dependence]) -> bool:
     """Whether a dependence is not satisfied without an edge (which is not in the graph)."""
-    likely = [edge.reason] if edge.reason is not None else []
-    return not all(satisfied(graph, d) for d in chain(likely, dependences))
+    return not all(satisfied(graph, d) for d in chain(edge.reasons, dependences))

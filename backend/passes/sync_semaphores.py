@@ -18,6 +18,7 @@ def assign(graph: Graph, dependences: list[Dependence], target: Target) -> list[
     Distinct semaphores are best. Then edges of equal engines share one; then such edges in one body become
     one edge; then edges become drains, which all share one semaphore.
     """
+    strengthened = 0
     while True:
         bound = _bound(graph, target.semaphore_max)
         edges = _in_program_order(graph)
@@ -26,13 +27,17 @@ def assign(graph: Graph, dependences: list[Dependence], target: Target) -> list[
         room = target.semaphores - bool(drains)
         if len(pairs) > room:
             pairs = _share(edges, bound, target.semaphore_max)
-        if len(pairs) <= room:
+        missing = len(pairs) - room
+        if missing <= 0 and not strengthened:
             return pairs + [drains] * bool(drains)
-        # Half of what is missing at a time: a strengthened edge makes others needless.
-        for _ in range(max(1, (len(pairs) - room) // 2)):
+        for _ in range((missing + 1) // 2):
             if not _merge(graph):
                 _drain(graph)
-        prune(graph, dependences)
+            strengthened += 1
+        # A strengthened edge makes others needless; looking for them takes longer than strengthening.
+        if missing <= 0 or 5 * strengthened > len(edges):
+            prune(graph, dependences)
+            strengthened = 0
 
 
 def _bound(graph: Graph, most: int) -> dict[int, int]:
@@ -65,7 +70,7 @@ def _leash(edge: Edge, distance: int) -> Edge:
         distance=distance,
         set_location=edge.wait_location,
         wait_location=edge.set_location,
-        reason=None,
+        reasons=(),
         leash=True,
     )
 
@@ -119,32 +124,41 @@ def _child_holding(outer: Body, inner: Body) -> int | None:
 
 
 def _merge(graph: Graph) -> bool:
-    """Make one edge of two with the later set and the earlier wait; False when no two allow it."""
-    edges = _in_program_order(graph)
-    for position, a in enumerate(edges):
-        for b in edges[position + 1 :]:
-            if a.body is not b.body or a.drain or b.drain or a.leash or b.leash:
-                continue
-            if (a.source, a.target, a.distance) != (b.source, b.target, b.distance):
-                continue
-            set_at, wait_at = max(a.set_at, b.set_at), min(a.wait_at, b.wait_at)
-            if a.distance == 0 and set_at > wait_at:
-                continue
-            late, early = max(a, b, key=lambda e: e.set_at), min(a, b, key=lambda e: e.wait_at)
-            graph.remove(a)
-            graph.remove(b)
-            graph.add(
-                replace(
-                    a,
-                    set_at=set_at,
-                    wait_at=wait_at,
-                    set_location=late.set_location,
-                    wait_location=early.wait_location,
-                    reason=None,
-                )
-            )
-            return True
-    return False
+    """Make one edge of the two nearest with the later set and the earlier wait; False when no two allow it."""
+    nearest: tuple[int, Edge, Edge] | None = None
+    like: dict[tuple[int, Engine, Engine, int], Edge] = {}
+    for edge in _in_program_order(graph):
+        if edge.drain or edge.leash:
+            continue
+        key = id(edge.body), edge.source, edge.target, edge.distance
+        before = like.get(key)
+        like[key] = edge
+        if before is None:
+            continue
+        if edge.distance == 0 and max(edge.set_at, before.set_at) > min(
+            edge.wait_at, before.wait_at
+        ):
+            continue
+        loss = abs(edge.set_at - before.set_at) + abs(edge.wait_at - before.wait_at)
+        if nearest is None or loss < nearest[0]:
+            nearest = loss, before, edge
+    if nearest is None:
+        return False
+    _, a, b = nearest
+    late, early = max(a, b, key=lambda e: e.set_at), min(a, b, key=lambda e: e.wait_at)
+    graph.remove(a)
+    graph.remove(b)
+    graph.add(
+        replace(
+            a,
+            set_at=late.set_at,
+            wait_at=early.wait_at,
+            set_location=late.set_location,
+            wait_location=early.wait_location,
+            reasons=a.reasons + b.reasons,
+        )
+    )
+    return True
 
 
 def _drain(graph: Graph) -> None:
