@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from ..dialects import dsa
+from ..dialects import dsa, print_ir
 from ..dialects.locations import from_ir
 from ..errors import InternalError, Loc
 from ..isa.table import Engine
@@ -317,4 +317,5 @@ def check(module: ModuleOp, target: Target) -> None:
         raise InternalError(
             "the compiler made a program that is not safe to run:\n"
             + "\n".join(f"  {hazard.message}" for hazard in hazards)
+            + f"\n{print_ir(module)}"
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sync_kernels import R, kernel, machine
 
 from dsalang._backend.errors import InternalError
+from dsalang._backend.passes import check as check_pass
 from dsalang._backend.passes.check import check, find_hazards
 from dsalang._backend.passes.check_deletion import deletion_report
 
@@ -23,6 +26,7 @@ def kinds(
     return sorted(hazard.kind for hazard in hazards)
 
 
+PASSES = Path(check_pass.__file__).parent
 X = {"x": R(2)}
 LOAD = [("acq", "x"), ("wait", "LD", 1), ("ld", "x"), ("set", "LD", 0)]
 USE = [("wait", "VE", 0), ("ve", ["x"], []), ("set", "VE", 1)]
@@ -45,6 +49,16 @@ def test_the_message_names_instructions_ring_and_lines() -> None:
     assert {str(loc) for loc in hazards[0].locs} == {"k.py:5:1", "k.py:6:1"}
     with pytest.raises(InternalError, match=r"not safe to run(.|\n)*VE vexec can start before"):
         check(module, machine())
+
+
+def test_sync_and_check_share_no_code() -> None:
+    for name, other in (("check", "sync"), ("sync", "check")):
+        files = sorted(PASSES.glob(f"{name}*.py"))
+        assert files
+        for file in files:
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ImportFrom):
+                    assert not (node.module or "").startswith(other), file
 
 
 def test_a_wait_that_nothing_feeds_is_a_deadlock() -> None:
