@@ -13,6 +13,7 @@ from dsalang._backend.errors import LaunchError, UserError
 from . import knobs
 from .arguments import Arguments, bind, classify
 from .interpret import session
+from .interpret.errors import fail
 from .launch import Grid, grid_of, run_image, run_interpreted
 from .machine import resolve
 from .source import KernelSource
@@ -163,6 +164,8 @@ class JITFunction:
             raise error.with_traceback(None) from None
 
     def _launch(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Any:
+        if session.active():
+            raise fail("a kernel cannot launch kernels", f"call it: {self.source.name}(...)")
         spec, arguments, sizes, options = self._prepare(args, kwargs, grid)
         if self.interpreted or knobs.INTERPRET.get():
             return run_interpreted(self.source, spec, arguments, sizes)

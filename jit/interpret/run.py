@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import builtins
-import inspect
 import itertools
 import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from dsalang._backend.errors import CompileError
+from dsalang._backend.errors import CompileError, LaunchError
 
 from .. import dtypes
+from ..arguments import bind
 from ..builtin import Builtin, handled_by
 from ..constexpr import constexpr
-from ..source import EMPTY, KernelSource
-from . import builtins_math, builtins_memory, builtins_shape  # noqa: F401 (they register)
+from ..source import KernelSource
+from . import builtins_blocks, builtins_math, builtins_shape  # noqa: F401 (they register)
 from .errors import MARK, fail
 from .memory import InterpMemory, Piece
 from .registry import IMPLEMENTATIONS, METHODS
@@ -41,7 +41,7 @@ def interpret(
         pieces: the memory that the kernel may touch.
         grid: the three sizes, each at least 1.
     """
-    session = Session(InterpMemory(pieces), grid)
+    session = Session(InterpMemory(pieces), grid, calls=[source])
     function = _function(session, source)
     token = enter(session)
     try:
@@ -55,34 +55,18 @@ def interpret(
 
 def call(source: KernelSource, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Call another jitted function from a running kernel."""
-    parameters = [
-        inspect.Parameter(
-            p.name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=inspect.Parameter.empty if p.default is EMPTY else p.default,
-        )
-        for p in source.params
-    ]
+    session = current()
+    if source in session.calls:
+        raise fail(f"{source.name}() calls itself: recursion is not supported", "use a loop")
     try:
-        bound = inspect.Signature(_ordered(parameters)).bind(*args, **kwargs)
-    except TypeError as error:
-        raise fail(f"{source.name}(): {error}") from None
-    bound.apply_defaults()
-    values = {name: unwrap(value) for name, value in bound.arguments.items()}
-    return _function(current(), source)(**values)
-
-
-def _ordered(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """Keyword-only once a default is followed by a parameter without one."""
-    seen_default = False
-    result = []
-    for parameter in parameters:
-        has_default = parameter.default is not inspect.Parameter.empty
-        if seen_default and not has_default:
-            parameter = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        seen_default = seen_default or has_default
-        result.append(parameter)
-    return sorted(result, key=lambda p: p.kind)
+        values = bind(source, args, kwargs)
+    except LaunchError as error:
+        raise fail(error.message, error.hint) from None
+    session.calls.append(source)
+    try:
+        return _function(session, source)(**{n: unwrap(v) for n, v in values.items()})
+    finally:
+        session.calls.pop()
 
 
 def _handle(builtin: Builtin, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

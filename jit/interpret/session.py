@@ -12,11 +12,12 @@ from .memory import InterpMemory
 
 @dataclass
 class Session:
-    """One launch. `functions` holds the rewritten functions, by their source."""
+    """One launch. `functions` holds the rewritten functions by their source, `calls` those that run now."""
 
     memory: InterpMemory
     grid: tuple[int, int, int]
     program: tuple[int, int, int] = (0, 0, 0)
+    calls: list[Any] = field(default_factory=list)
     functions: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
 

@@ -310,6 +310,35 @@ def test_errors_in_callees_show_the_call_chain():
 
 
 @dsa.jit
+def recursive(x):
+    return recursive(x)
+
+
+@dsa.jit
+def launches(x):
+    outer[1](x)
+
+
+@dsa.jit
+def misses(x):
+    callee()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (recursive, "calls itself"),
+        (launches, "a kernel cannot launch kernels"),
+        (misses, "callee misses argument 'a'"),
+    ],
+)
+def test_calls_that_are_refused(kernel, message):
+    with pytest.raises(CompileError, match=message) as error:
+        kernel[1](np.zeros(8, np.float32))
+    assert error.value.loc.file == __file__
+
+
+@dsa.jit
 def prints(x):
     print("python", tl.program_id(0))
     tl.device_print("value: ", tl.load(x) + 1)
