@@ -91,6 +91,35 @@ def store(
     """Store through a pointer or a tile of pointers where mask is true."""
 
 
+@builtin()
+def make_block_ptr(
+    base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any
+) -> Any:
+    """A window of an array: load and store take it in place of a tile of pointers."""
+
+
+@builtin(method=True)
+def advance(base: Any, offsets: Any) -> Any:
+    """A block pointer moved by offsets, one per dim."""
+
+
+@builtin()
+def make_tensor_descriptor(
+    base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: str = "zero"
+) -> Any:
+    """An array whose blocks `.load(offsets)` and `.store(offsets, value)` access; outside it reads 0."""
+
+
+@builtin()
+def load_tensor_descriptor(desc: Any, offsets: Any) -> Any:
+    """The block of a tensor descriptor at offsets; `desc.load(offsets)` is the same."""
+
+
+@builtin()
+def store_tensor_descriptor(desc: Any, offsets: Any, value: Any) -> None:
+    """Store a block through a tensor descriptor; `desc.store(offsets, value)` is the same."""
+
+
 @builtin(method=True)
 def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
     """Add in memory; gives the old values."""

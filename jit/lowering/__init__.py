@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..values import Operand
-from . import control, creation, dot, math, memory, reduce, shape
+from . import blocks, control, creation, dot, math, memory, reduce, shape
 
 TABLE: dict[str, Callable[..., Operand]] = {
     **creation.TABLE,
     **memory.TABLE,
+    **blocks.TABLE,
     **math.TABLE,
     **reduce.TABLE,
     **shape.TABLE,

@@ -18,7 +18,19 @@ from ..semantics import (
     shape_of_operand,
     to_dtype_and_shape,
 )
-from ..values import Operand, Static, Value, describe, fail, items_of, shape_text, static
+from ..values import (
+    NONE,
+    Operand,
+    Record,
+    Static,
+    Value,
+    describe,
+    fail,
+    items_of,
+    shape_text,
+    static,
+)
+from . import blocks
 
 
 def _pointer(operand: Operand, name: str) -> tuple[Value, ElementType]:
@@ -72,15 +84,45 @@ def _no_block_options(boundary_check: Operand, name: str) -> None:
         )
 
 
+def _block(pointer: Record, mask: Operand, name: str) -> Record:
+    if not _is_none(mask):
+        fail(f"{name} through a {pointer.kind} takes no mask", "use boundary_check=")
+    if pointer.kind != blocks.BLOCK:
+        fail(f"{name} does not take a {pointer.kind}", f"use desc.{name}(offsets, ...)")
+    return pointer
+
+
+def load_tensor_descriptor(em: Emitter, desc: Operand, offsets: Operand) -> Operand:
+    """The block at `offsets`; 0 outside the array."""
+    block = blocks.positioned(desc, offsets, "load")
+    dims = Static(tuple(range(len(block.meta))))
+    return load(em, block, NONE, NONE, boundary_check=dims, padding_option=Static("zero"))
+
+
+def store_tensor_descriptor(
+    em: Emitter, desc: Operand, offsets: Operand, value: Operand
+) -> Operand:
+    """Store a block at `offsets`, what lies inside the array."""
+    block = blocks.positioned(desc, offsets, "store")
+    dims = Static(tuple(range(len(block.meta))))
+    return store(em, block, value, NONE, boundary_check=dims)
+
+
 def load(
     em: Emitter,
     pointer: Operand,
     mask: Operand,
     other: Operand,
     boundary_check: Operand,
+    padding_option: Operand,
     **hints: Operand,
 ) -> Operand:
     """Load; `other` fills what the mask leaves out."""
+    if isinstance(pointer, Record):
+        block = _block(pointer, mask, "load")
+        pointer, mask = blocks.elements(em, block, blocks.checked_dims(block, boundary_check))
+        other = NONE if _is_none(mask) else blocks.padding(padding_option, block)
+        boundary_check = NONE
     ptr, element = _pointer(pointer, "load")
     _no_block_options(boundary_check, "load")
     if _is_none(mask) and not _is_none(other):
@@ -110,6 +152,10 @@ def store(
     **hints: Operand,
 ) -> Operand:
     """Store where the mask is true."""
+    if isinstance(pointer, Record):
+        block = _block(pointer, mask, "store")
+        pointer, mask = blocks.elements(em, block, blocks.checked_dims(block, boundary_check))
+        boundary_check = NONE
     ptr, element = _pointer(pointer, "store")
     _no_block_options(boundary_check, "store")
     given = numeric(value, "the value of store")
@@ -189,6 +235,8 @@ def atomic_cas(
 TABLE: dict[str, Callable[..., Operand]] = {
     "load": load,
     "store": store,
+    "load_tensor_descriptor": load_tensor_descriptor,
+    "store_tensor_descriptor": store_tensor_descriptor,
     "atomic_cas": atomic_cas,
     **{f"atomic_{k}": _atomic(k) for k in ("add", "max", "min", "and", "or", "xor", "xchg")},
 }

@@ -10,7 +10,9 @@ from typing import Any
 from dsalang._backend.errors import CompileError
 
 from .. import dtypes, semantics, semantics_operators
-from ..builtins import METHODS
+from ..builtin import Builtin
+from ..builtins import METHODS, load_tensor_descriptor, store_tensor_descriptor
+from ..lowering import blocks
 from ..lowering.shape import index_tile
 from ..values import (
     NONE,
@@ -225,8 +227,11 @@ def attribute(ctx: Context, owner: Operand, name: str) -> Operand:
     if isinstance(owner, Record):
         if name in owner.fields:
             return owner.fields[name]
-        if name in METHODS and name in ("load", "store", "advance", "gather", "scatter"):
-            return Method(owner, METHODS[name])
+        if name == "block_shape":
+            return Static(owner.meta)
+        method = RECORD_METHODS[owner.kind].get(name)
+        if method is not None:
+            return Method(owner, method)
         fail(f"a {owner.kind} has no attribute {name!r}")
     if not isinstance(owner, Static):
         fail(f"{describe(owner)} has no attribute {name!r}")
@@ -334,6 +339,15 @@ def _walrus(ctx: Context, node: ast.NamedExpr) -> Operand:
     ctx.write(node.target.id, value)
     return value
 
+
+RECORD_METHODS: dict[str, dict[str, Builtin]] = {
+    blocks.BLOCK: {
+        "load": METHODS["load"],
+        "store": METHODS["store"],
+        "advance": METHODS["advance"],
+    },
+    blocks.DESCRIPTOR: {"load": load_tensor_descriptor, "store": store_tensor_descriptor},
+}
 
 HANDLERS: dict[type[ast.expr], Callable[[Context, Any], Operand]] = {
     ast.Constant: _constant, ast.Name: _name, ast.Tuple: _tuple, ast.List: _tuple,

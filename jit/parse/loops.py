@@ -16,7 +16,6 @@ from ..values import (
     Undefined,
     fail,
     ir_type,
-    is_number,
 )
 from .context import Context, assigned_names
 from .counter import Bounds, Counter
@@ -91,11 +90,6 @@ def _settle(
     """The plans for another attempt, None when they hold. Raises when a type cannot settle."""
     grown: dict[str, Plan] = {}
     for name, plan in plans.items():
-        before = ctx.scope.env[name]
-        if isinstance(plan, Kept) and is_number(before):
-            step = grow(plan, final.get(name))
-            grown[name] = initial_plan(before) if isinstance(step, Mismatch) else step
-            continue
         step = grow(plan, final.get(name))
         if not isinstance(step, Mismatch):
             grown[name] = step

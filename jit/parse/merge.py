@@ -232,10 +232,13 @@ def initial_plan(operand: Operand) -> Plan:
     if is_number(operand):
         assert isinstance(operand, Static)
         return Leaf(semantics.literal_dtype(operand.value), (), weak=True)
-    items = parts(operand)
-    if items is not None:
-        like = operand if isinstance(operand, Record) else None
-        return Group(tuple(initial_plan(item) for item in items), like)
+    if isinstance(operand, Record):  # what moves is the offsets
+        fields = operand.fields.items()
+        return Group(
+            tuple(initial_plan(v) if k == "offsets" else Kept(v) for k, v in fields), operand
+        )
+    if isinstance(operand, tuple):
+        return Group(tuple(initial_plan(item) for item in operand))
     return Kept(operand)
 
 
@@ -248,7 +251,10 @@ def grow(plan: Plan, final: Operand | None) -> Plan | Mismatch:
     if isinstance(plan, Kept):
         if same_static(plan.operand, final) or plan.operand is final:
             return plan
-        return Mismatch(describe(plan.operand), describe(final))
+        carried = initial_plan(plan.operand)
+        if isinstance(carried, Kept):
+            return Mismatch(describe(plan.operand), describe(final))
+        return carried
     if isinstance(plan, Group):
         items = parts(final)
         like_final = final if isinstance(final, Record) else None

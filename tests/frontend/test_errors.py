@@ -122,7 +122,6 @@ CASES = [
     ("y = ¦twice()", "twice() misses the argument 'value'", "(value, scale)"),
     ("y = ¦twice(1, 2, 3)", "twice() takes 2 arguments, not 3", ""),
     ("y = ¦twice(n, scala=3)", "twice() has no parameter 'scala'", ""),
-    ("y = ¦twice(n, n)", "the constexpr parameter 'scale' of twice() must be known at compile time", ""),
     ("y = ¦n(3)", "int32 cannot be called", ""),
     ("y = ¦WIDTH(4)", "int 4 cannot be called", ""),
     ("y = ¦open('file')", "open() is a plain Python function", ""),
