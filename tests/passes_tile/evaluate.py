@@ -47,6 +47,23 @@ class Machine:
     def read(self, at: int, dtype: np.dtype[Any]) -> Any:
         return self.memory[self.address(at, dtype.itemsize)].view(dtype)[0]
 
+    def gather(self, addresses: Array, valid: Array, out: Array) -> None:
+        """Read the valid elements of `out` from their addresses."""
+        wanted = addresses[valid]
+        if wanted.size:
+            size = out.dtype.itemsize
+            self.address(int(wanted.min()), size)
+            self.address(int(wanted.max()), size)
+            data = self.memory[wanted[:, None] + np.arange(size)]
+            out[valid] = np.ascontiguousarray(data).view(out.dtype)[:, 0]
+
+    def scatter(self, addresses: Array, valid: Array, value: Array) -> None:
+        """Write the valid elements in row-major order."""
+        data = np.ascontiguousarray(value[valid]).reshape(-1, 1).view(np.uint8)
+        size = value.dtype.itemsize
+        for at, row in zip(addresses[valid].tolist(), data, strict=True):
+            self.memory[self.address(at, size)] = row
+
     def write(self, at: int, value: Any, dtype: np.dtype[Any]) -> None:
         self.memory[self.address(at, dtype.itemsize)] = np.array([value], dtype).view(np.uint8)
 
@@ -278,18 +295,16 @@ def do_load(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
     out = np.zeros(addresses.shape, dtype)
     if op.other is not None and op.mask is not None:
         out = env[op.other].copy()
-    for i in np.ndindex(*addresses.shape):
-        if mask[i]:
-            out[i] = machine.read(int(addresses[i]), dtype)
+    machine.gather(
+        np.atleast_1d(addresses), np.atleast_1d(mask), out.reshape(np.atleast_1d(out).shape)
+    )
     return [out]
 
 
 def do_store(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
     addresses, value = env[op.ptr], env[op.value]
     mask = np.ones(addresses.shape, bool) if op.mask is None else env[op.mask]
-    for i in np.ndindex(*addresses.shape):
-        if mask[i]:
-            machine.write(int(addresses[i]), value[i], value.dtype)
+    machine.scatter(*map(np.atleast_1d, (addresses, mask, value)))
     return []
 
 
@@ -365,34 +380,26 @@ def filled(op: Any, env: Any) -> Array:
 def do_load_box(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
     address, valid = box(op, env, shape(op.result.type))
     out = filled(op, env)
-    for i in np.ndindex(*out.shape):
-        if valid[i]:
-            out[i] = machine.read(int(address[i]), out.dtype)
+    machine.gather(address, valid, out)
     return [out]
 
 
 def do_store_box(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
     value = env[op.value]
     address, valid = box(op, env, value.shape)
-    for i in np.ndindex(*value.shape):
-        if valid[i]:
-            machine.write(int(address[i]), value[i], value.dtype)
+    machine.scatter(address, valid, value)
     return []
 
 
 def do_gather(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
     out, offsets = filled(op, env), env[op.offsets]
-    for i in np.ndindex(*out.shape):
-        if offsets[i] != INVALID:
-            out[i] = machine.read(int(env[op.base] + offsets[i]), out.dtype)
+    machine.gather(env[op.base] + offsets, offsets != INVALID, out)
     return [out]
 
 
 def do_scatter(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
     value, offsets = env[op.value], env[op.offsets]
-    for i in np.ndindex(*value.shape):
-        if offsets[i] != INVALID:
-            machine.write(int(env[op.base] + offsets[i]), value[i], value.dtype)
+    machine.scatter(env[op.base] + offsets, offsets != INVALID, value)
     return []
 
 
