@@ -225,13 +225,20 @@ def describe(ring: Ring, argument_names: tuple[str, ...]) -> tuple[str, Location
     label = _variable(op) or op.name.split(".")[-1]
     if isinstance(op, tile.LoadBoxOp | tile.GatherOp):
         number_ = op.arg.value.data
-        if label == op.name.split(".")[-1] and 0 <= number_ < len(argument_names):
-            label = argument_names[number_]
+        if 0 <= number_ < len(argument_names):
+            label = _variable(op, "load") or argument_names[number_]
     return label, op.location
 
 
-def _variable(op: Operation) -> str | None:
-    """The variable that the source line of an operation assigns, if the line is at hand and does."""
+def _variable(op: Operation, function: str | None = None) -> str | None:
+    """The variable that the source line of an operation assigns, if the line is at hand and does.
+
+    With `function` the assigned value must be a call of a function of that name and nothing before it.
+    """
     loc = from_ir(op.location)
-    match = _ASSIGNMENT.match(linecache.getline(loc.file, loc.line)) if loc else None
-    return match[1] if match else None
+    line = linecache.getline(loc.file, loc.line) if loc else ""
+    match = _ASSIGNMENT.match(line)
+    if match is None:
+        return None
+    called = function is None or re.match(rf"\s*(\w+\.)?{function}\(", line[match.end() :])
+    return match[1] if called else None
