@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Block, Operation
+from xdsl.rewriter import Rewriter
 
 from ...dialects import tile
 
@@ -31,8 +32,7 @@ def remake_constants(entry: Block) -> None:
             op.parent.insert_op_before(copy, op)
             op.operands[index] = copy.results[0]
             if not value.uses:
-                producer.detach()
-                producer.erase()
+                Rewriter.erase_op(producer)
 
 
 def _moved_operands(op: Operation) -> Iterator[int]:
