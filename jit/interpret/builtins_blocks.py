@@ -27,9 +27,14 @@ class InterpBlock:
 
     @property
     def dtype(self) -> Any:
-        """The type of an element."""
+        """A block pointer's is the pointer's, a descriptor's that of an element."""
         kind = self.base.dtype
-        return kind.element_ty if isinstance(kind, pointer_type) else kind
+        return kind.element_ty if self.descriptor and isinstance(kind, pointer_type) else kind
+
+    @property
+    def type(self) -> Any:
+        """The same as `dtype`."""
+        return self.dtype
 
     def load(self, *args: Any, **kwargs: Any) -> InterpTile:
         """As `load`; a descriptor takes offsets."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..dtypes import pointer_type
+from ..dtypes import ElementType, pointer_type
 from ..parse.emit import Emitter
 from ..semantics import numeric
 from ..semantics_operators import binary
@@ -104,6 +104,13 @@ def _block(operand: Operand, kind: str, name: str) -> Record:
     if not isinstance(operand, Record) or operand.kind != kind:
         fail(f"{name} takes a {kind}, not {describe(operand)}")
     return operand
+
+
+def element_type(block: Record) -> ElementType:
+    """The dtype as in Triton: a block pointer's is the pointer's, a descriptor's that of an element."""
+    base = block.fields["base"]
+    assert isinstance(base, Value) and isinstance(base.dtype, pointer_type)
+    return base.dtype if block.kind == BLOCK else base.dtype.element_ty
 
 
 def elements(em: Emitter, block: Record, checked: tuple[int, ...]) -> tuple[Operand, Operand]:

@@ -140,11 +140,9 @@ def bind_function(
                 fail(f"{source.name}() misses the argument {param.name!r}", usage)
             given[param.name] = wrap(param.default)
         value = given[param.name]
-        if param.constexpr:
-            value = wrap(
-                static(value, f"the constexpr parameter {param.name!r} of {source.name}()")
-            )
-        env[param.name] = value
+        known, python = to_python(value)
+        # as in Triton, a run-time value may bind to a constexpr parameter: it fails where it is used
+        env[param.name] = wrap(python) if known and param.constexpr else value
     return env
 
 

@@ -229,6 +229,8 @@ def attribute(ctx: Context, owner: Operand, name: str) -> Operand:
             return owner.fields[name]
         if name == "block_shape":
             return Static(owner.meta)
+        if name in ("dtype", "type"):
+            return Static(blocks.element_type(owner))
         method = RECORD_METHODS[owner.kind].get(name)
         if method is not None:
             return Method(owner, method)

@@ -20,7 +20,7 @@ def blocks(x, y, out, M, N, K, B: tl.constexpr):
         a = tl.advance(a, (0, B))
         b = b.advance((B, 0))
     c = tl.make_block_ptr(out, (M, N), (N, 1), (tl.program_id(0) * B, 0), (B, 8), (1, 0))
-    tl.store(c, acc, boundary_check=(0, 1))
+    tl.store(c, acc.to(c.dtype.element_ty), boundary_check=(0, 1))
 
 
 def descriptors(x, y, out, M, N, K, B: tl.constexpr):
@@ -32,7 +32,7 @@ def descriptors(x, y, out, M, N, K, B: tl.constexpr):
     for k in range(0, K, B):
         acc = tl.dot(a.load([row, k]), b.load([0, k]).T, acc)
     tl.static_assert(c.block_shape[1] == 8)
-    c.store([row, 0], acc)
+    c.store([row, 0], acc.to(c.dtype))
 
 
 @pytest.mark.parametrize("function", [blocks, descriptors])
