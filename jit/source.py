@@ -231,10 +231,21 @@ def source_of(value: Any) -> KernelSource | None:
 
 
 def _is_code(value: object) -> bool:
-    """True for what is the same in every run of a program: modules, classes, functions."""
-    if isinstance(value, constexpr):  # callable, for the sake of what it wraps
+    """True for what is the same in every run of a program: modules, classes, functions.
+
+    Not for all that can be called: dtypes and constexprs can, too.
+    """
+    if isinstance(value, constexpr):
         return _is_code(value.value)
-    return isinstance(value, types.ModuleType | type | Builtin) or callable(value)
+    return isinstance(
+        value,
+        types.ModuleType
+        | type
+        | Builtin
+        | types.FunctionType
+        | types.BuiltinFunctionType
+        | types.MethodType,
+    )
 
 
 def _params(function: types.FunctionType) -> tuple[Param, ...]:

@@ -136,6 +136,7 @@ def test_the_compilers_version_changes_with_its_files(monkeypatch, tmp_path):
 
 FACTORY = """
 import enum
+import types
 import dsalang as dsa
 class Mode(enum.Enum):
     A = 1
@@ -145,6 +146,7 @@ class config:
     unused = object()
 MODE = Mode.A
 KIND = dsa.float16
+SPACE = types.SimpleNamespace(x=1)
 WIDTH = dsa.constexpr(4)
 SIZES = [1, 2]
 TABLE = {"a": 1}
@@ -155,8 +157,11 @@ def make(factor):
     return scale
 double, triple = make(2), make(3)
 @dsa.jit
+def reads(space):
+    return space.x
+@dsa.jit
 def kernel(x, n, BLOCK: dsa.constexpr):
-    dsa.store(x, double(triple(n)) + SIZES[0] + TABLE["a"] + config.WIDTH + (1 if MODE == Mode.A else 2) + WIDTH,
+    dsa.store(x, reads(SPACE) + double(triple(n)) + SIZES[0] + TABLE["a"] + config.WIDTH + (1 if MODE == Mode.A else 2) + WIDTH,
               n.to(KIND))
 """
 
@@ -169,6 +174,7 @@ def kernel(x, n, BLOCK: dsa.constexpr):
         "scope['WIDTH'].value = 5",
         "scope.update(KIND=dsa.float32)",
         "scope['SIZES'].append(3)",
+        "scope['SPACE'].x = 2",
         "scope['TABLE'].update(a=2)",
         "scope.update(MODE=scope['Mode'].B)",
         "setattr(scope['config'], 'WIDTH', 16)",
