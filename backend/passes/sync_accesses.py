@@ -28,8 +28,8 @@ class Body:
     children: list[Operation]
     repeats: bool
     """Executes more than once in a kernel: it is, or is nested in, the body of a loop."""
-    always: bool
-    """Executes at least once whenever the op that holds it does."""
+    way: bool
+    """Every execution of the op that holds it goes at least once through this body or another such one."""
 
     def enclosing(self) -> Iterator[Body]:
         """This body, then every body around it, outwards."""
@@ -122,7 +122,7 @@ def _add_body(kernel: Kernel, block: Block, parent: Body | None, at: int) -> Non
         depth=0 if parent is None else parent.depth + 1,
         children=list(block.ops),
         repeats=loop or (parent is not None and parent.repeats),
-        always=isinstance(owner, scf.WhileOp) and block is owner.before_region.block,
+        way=_is_way(owner, block),
     )
     kernel.bodies.append(body)
     for index, op in enumerate(body.children):
@@ -133,6 +133,12 @@ def _add_body(kernel: Kernel, block: Block, parent: Body | None, at: int) -> Non
         for region in op.regions:
             if region.blocks:
                 _add_body(kernel, region.block, body, index)
+
+
+def _is_way(owner: Operation | None, block: Block) -> bool:
+    if isinstance(owner, scf.WhileOp):
+        return block is owner.before_region.block
+    return isinstance(owner, scf.IfOp) and all(region.blocks for region in owner.regions)
 
 
 def _find_grid(kernel: Kernel) -> None:

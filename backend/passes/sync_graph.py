@@ -43,11 +43,11 @@ class Graph:
 
     def __init__(self, bodies: list[Body]) -> None:
         self.edges: dict[int, list[Edge]] = {}
-        self.passed: dict[int, list[Body]] = {}
-        """By body, the bodies in it that every execution goes through."""
+        self.ways: dict[int, dict[int, list[Body]]] = {}
+        """By body and child, the bodies in the child of which each execution goes through one."""
         for body in bodies:
-            if body.always and body.parent is not None:
-                self.passed.setdefault(id(body.parent), []).append(body)
+            if body.way and body.parent is not None:
+                self.ways.setdefault(id(body.parent), {}).setdefault(body.at, []).append(body)
         self._flows: dict[int, Flow] = {}
         self._known: dict[int, dict[tuple[frozenset[Node], int], dict[Node, Moment]]] = {}
         self._left: dict[int, dict[tuple[int, int], Passage]] = {}
@@ -58,18 +58,19 @@ class Graph:
         flow = self._flows.get(id(body))
         if flow is None:
             links: list[Link] = [*self.edges.get(id(body), [])]
-            for inner in self.passed.get(id(body), []):
-                links += self._through(inner)
+            for child, ways in self.ways.get(id(body), {}).items():
+                links += self._through(child, ways)
             flow = self._flows[id(body)] = Flow(links, period(body))
         return flow
 
-    def _through(self, inner: Body) -> Iterator[Link]:
+    def _through(self, child: int, ways: list[Body]) -> Iterator[Link]:
         for source in QUEUED:
-            start: dict[Node, Moment] = {source: 0, own(source): 0}
-            known = self.flow(inner).spread(start)
-            for target in Engine:
-                if target is not source and known.get(target, NEVER) < period(inner):
-                    yield Link(source, target, 2 * inner.at, 2 * inner.at + 1, 0)
+            told = set(Engine)
+            for way in ways:
+                known = self.flow(way).spread({int(source): 0, own(source): 0})
+                told &= {e for e in told if known.get(e, NEVER) < period(way)}
+            for target in sorted(told - {source}):
+                yield Link(source, target, 2 * child, 2 * child + 1, 0)
 
     def all(self) -> list[Edge]:
         """Every edge."""

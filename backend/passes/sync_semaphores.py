@@ -42,22 +42,26 @@ def assign(graph: Graph, dependences: list[Dependence], target: Target) -> list[
 
 def _bound(graph: Graph, most: int) -> dict[int, int]:
     """The greatest count of each edge's semaphore; sources without a bound are put on a leash."""
-    bounds = {}
     # Long enough to let the source run ahead as far as the rings of the kernel let anyone.
     length = 2 + max((edge.distance for edge in graph.all() if not edge.leash), default=0)
     for edge in graph.all():
-        if edge.drain:
+        if edge.drain or _is_bounded(graph, edge, most):
             continue
-        count = backlog(graph, edge)
-        if count is None or count > most:
-            if edge.distance >= most:
-                _make_drain(graph, edge)
-                continue
-            leash = _leash(edge, min(length, most - edge.distance))
+        if edge.distance < most:
+            graph.add(_leash(edge, min(length, most - edge.distance)))
+        else:
+            _make_drain(graph, edge)
+    for leash in [edge for edge in graph.all() if edge.leash]:
+        # A later leash may hold what an earlier one was made for.
+        graph.remove(leash)
+        if not all(edge.drain or _is_bounded(graph, edge, most) for edge in graph.all()):
             graph.add(leash)
-            bounds[id(leash)] = count = edge.distance + leash.distance
-        bounds[id(edge)] = count
-    return bounds
+    return {id(edge): backlog(graph, edge) or 0 for edge in graph.all() if not edge.drain}
+
+
+def _is_bounded(graph: Graph, edge: Edge, most: int) -> bool:
+    count = backlog(graph, edge)
+    return count is not None and count <= most
 
 
 def _leash(edge: Edge, distance: int) -> Edge:
