@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 from dsalang._backend.dialects import tile
 
-from .. import dtypes
+from .. import dtypes, semantics
 from ..parse.emit import Emitter
-from ..semantics import bitcast, constant, numeric, to_dtype_and_shape
-from ..semantics import cast as convert
+from ..semantics import constant, numeric, to_dtype_and_shape
 from ..values import (
     Operand,
     Static,
@@ -92,11 +91,9 @@ def cast(
             fail("bitcast takes a run-time value, not a number")
         return constant(em, number.value, element)
     if static_bool(bitcast, "bitcast"):
-        return _bitcast(em, number, element)
-    return convert(em, number, element)
+        return semantics.bitcast(em, number, element)
+    return semantics.cast(em, number, element)
 
-
-_bitcast = bitcast
 
 TABLE: dict[str, Callable[..., Operand]] = {
     "program_id": program_id, "num_programs": num_programs, "arange": arange, "zeros": zeros,

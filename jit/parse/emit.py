@@ -16,7 +16,7 @@ from dsalang._backend.dialects import locations, tile
 from dsalang._backend.errors import Loc
 
 from ..dtypes import ElementType, dtype
-from ..values import Value, fail, ir_scalar, ir_type
+from ..values import Value, fail, ir_scalar
 
 MAX_OPS = 100_000
 """Guards against loops that unroll without end; real kernels have hundreds."""
@@ -88,11 +88,6 @@ class Emitter:
         element = element or args[-1].dtype
         op = self.add(tile.MapOp(fn, [a.ssa for a in args], ir_scalar(element)))
         return Value(op.result, element, args[0].shape)
-
-    def value(self, ssa: SSAValue, element: ElementType, shape: tuple[int, ...] = ()) -> Value:
-        """A result as a Value; checks that the type that was computed is the one that was built."""
-        assert ssa.type == ir_type(element, shape), (ssa.type, element, shape)
-        return Value(ssa, element, shape)
 
 
 def _constant_op(number: float, element: dtype) -> ConstantOp:
