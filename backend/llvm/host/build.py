@@ -6,6 +6,7 @@ fold what is known, so one generator serves templates whose fields are static an
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from llvmlite import ir
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
+VOID = ir.VoidType()
 
 Value = Any
 """An ir.Value; llvmlite has no types of its own."""
@@ -40,6 +42,41 @@ class Text(ir.Constant):  # type: ignore[misc]
         return str(self.constant)
 
 
+class _Mask(Text):
+    """The mask of a shuffle, which llvmlite wants to look into."""
+
+    def __init__(self, entries: Sequence[int]) -> None:
+        items = ", ".join(f"i32 {k}" for k in entries)
+        super().__init__(ir.VectorType(I32, len(entries)), f"<{items}>")
+        self.constant, self._text = [ir.Constant(I32, k) for k in entries], f"<{items}>"
+
+    def _to_string(self) -> str:
+        return f"{self.type} {self._text}"
+
+    def _get_reference(self) -> str:
+        return self._text
+
+    def get_reference(self) -> str:
+        """The constant without its type."""
+        return self._text
+
+
+def list_constant(element: Any, entries: Sequence[int]) -> Value:
+    """A vector of known integers."""
+    items = ", ".join(f"{element} {k}" for k in entries)
+    return Text(ir.VectorType(element, len(entries)), f"<{items}>")
+
+
+def null() -> Value:
+    """The null pointer."""
+    return Text(PTR, "null")
+
+
+def poison(type_: Any) -> Value:
+    """No particular value."""
+    return Text(type_, "poison")
+
+
 def vector(element: Any, lanes: int) -> Any:
     """A vector type."""
     return ir.VectorType(element, lanes)
@@ -47,8 +84,6 @@ def vector(element: Any, lanes: int) -> Any:
 
 def float_text(value: float) -> str:
     """A float in LLVM's notation, exact for every fp32 and fp64 value."""
-    import struct
-
     return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016x}"
 
 
@@ -160,6 +195,18 @@ class Code:
         """not x."""
         return not x if isinstance(x, bool) else self.b.not_(x)
 
+    # Vectors
+
+    def shuffle(self, x: Value, y: Value, entries: Sequence[int]) -> Value:
+        """Lanes of x and y, counted through both."""
+        return self.b.shuffle_vector(x, y, _Mask(entries))
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        """A scalar in all lanes."""
+        none = poison(ir.VectorType(value.type, lanes))
+        first = self.b.insert_element(none, value, constant(I32, 0))
+        return self.shuffle(first, none, [0] * lanes)
+
     # Memory
 
     def at(self, base: Value, offset: Int) -> Value:
@@ -189,7 +236,7 @@ class Code:
     def copy(self, to: Value, source: Value, bytes_: Int) -> None:
         """Copy between places that do not overlap."""
         flag = constant(I1, 0)
-        self.call("llvm.memcpy.p0.p0.i64", ir.VoidType(), to, source, self.i64(bytes_), flag)
+        self.call("llvm.memcpy.p0.p0.i64", VOID, to, source, self.i64(bytes_), flag)
 
     def allocate(self, bytes_: int) -> Value:
         """Memory of this call, 64-byte aligned."""

@@ -2,17 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+
 import llvmlite.ir as ir
 
 from ...image.model import Image, Template
+from ...isa.check import normalized
+from ...isa.table import NONE
 from ...target import Target
+from . import dma, vexec
+from .abi import Fault
+from .build import I64, PTR, constant
+from .host import Host, this_host
+from .unit import Spec, Unit
+
+EMITTERS: dict[str, Callable[[Unit], None]] = {
+    "dma.load": dma.load,
+    "dma.store": dma.store,
+    "vexec": vexec.emit,
+}
+"""By opcode; set and wait are the engine's own."""
+
+_FLAGS = ("trans_a", "trans_b", "accumulate", "keep", "reverse")
+_OPTIONAL = ("index", "arg", "out", "compare", "old")
 
 
 def emit_unit(
-    module: ir.Module, template: Template, image: Image, target: Target, name: str
+    module: ir.Module,
+    template: Template,
+    image: Image,
+    target: Target,
+    name: str,
+    host: Host | None = None,
 ) -> ir.Function:
     """Add the function `name` of `template` to `module`: `i64 name(i8 *sram, i64 *values, i64 *context)`.
 
-    Raises KeyError for set and wait, which touch no data.
+    `host` is the processor that the code is for, by default this one. Raises KeyError for set and wait,
+    which touch no data. Helpers that units of a module share are internal functions named `dsa.…`.
     """
-    raise NotImplementedError(f"{template.instruction.op} has no host code yet")
+    instruction = normalized(template.instruction)
+    emitter = EMITTERS[instruction.op]
+    fields = instruction.fields
+    program = image.programs[int(fields["program"])] if instruction.op == "vexec" else None  # type: ignore[arg-type]
+    spec = Spec(
+        instruction.op,
+        fields,
+        template.open,
+        program,
+        template.hbm_arg,
+        image.sram_bytes,
+        target,
+        host or this_host(),
+    )
+    function = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, PTR]), name)
+    unit = Unit(function, spec)
+    unit.check_operands()
+    _versions(unit, emitter, [n for n in spec.open if _decides(instruction.op, n)], {})
+    return function
+
+
+def unit_key(template: Template, image: Image) -> Hashable:
+    """Templates of an image with equal keys have the same host code."""
+    instruction = normalized(template.instruction)
+    fields = dict(instruction.fields)
+    number = fields.pop("program", None)
+    program = image.programs[number] if isinstance(number, int) else None
+    return instruction.op, tuple(fields.items()), template.open, program, template.hbm_arg
+
+
+def _decides(op: str, name: str) -> bool:
+    """Whether an open field decides what code there is: flags, and optional operands outside vexec."""
+    base = name.partition(".")[0]
+    return base in _FLAGS or (base in _OPTIONAL and op != "vexec")
+
+
+def _versions(
+    unit: Unit, emitter: Callable[[Unit], None], names: list[str], pinned: dict[str, int]
+) -> None:
+    """Emit the unit once for every case of the open fields `names`."""
+    if not names:
+        inner = unit.pin(pinned)
+        emitter(inner)
+        inner.b.ret(constant(I64, Fault.NONE))
+        return
+    name, rest = names[0], names[1:]
+    flag = name in _FLAGS
+    special = 0 if flag else NONE
+    test = unit.compare("==", unit.operand(name), special)
+    then, other = unit.b.append_basic_block("case"), unit.b.append_basic_block("case")
+    unit.b.cbranch(test, then, other)
+    unit.b.position_at_end(then)
+    _versions(unit, emitter, rest, {**pinned, name: special})
+    unit.b.position_at_end(other)
+    _versions(unit, emitter, rest, {**pinned, **({name: 1} if flag else {})})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -13,7 +14,7 @@ from ...isa.table import BY_NAME, NONE
 from ...isa.vprog import VectorProgram
 from ...target import Target
 from .abi import Fault, Segment, Slot
-from .build import I8, I64, PTR, Bool, Code, Int, Value, constant, wrap
+from .build import I1, I64, PTR, VOID, Bool, Code, Int, Value, constant, null, wrap
 from .host import Host
 
 SIZES = ("size", "batch", "m", "n", "k")
@@ -29,7 +30,6 @@ class Spec:
     Attributes:
         fields: the complete fields of the instruction.
         open: names of the fields that come at run time, in operand order.
-        pinned: open fields whose value this version of the unit may rely on.
         program: the vector program of a vexec.
     """
 
@@ -44,18 +44,27 @@ class Spec:
 
 
 class Unit(Code):
-    """The function of one instruction while it is built. `pinned` are open fields whose value is known after all."""
+    """The function of one instruction while it is built."""
 
-    def __init__(self, function: ir.Function, spec: Spec, pinned: Mapping[str, int]) -> None:
+    def __init__(self, function: ir.Function, spec: Spec) -> None:
         super().__init__(function)
         self.spec, self.host, self.target = spec, spec.host, spec.target
         self.sram, self.values, self.context = function.args
-        self._open: dict[str, Int] = dict(pinned)
-        for number, name in enumerate(spec.open):
-            if name not in pinned:
-                self._open[name] = self.load(I64, self.values, 8 * number)
+        self._open: dict[str, Int] = {
+            name: self.load(I64, self.values, 8 * number) for number, name in enumerate(spec.open)
+        }
 
     # Fields
+
+    def operand(self, name: str) -> Value:
+        """The run-time value of an open field."""
+        return self._open[name]
+
+    def pin(self, values: Mapping[str, int]) -> Unit:
+        """This unit where some open fields are known after all."""
+        other = copy(self)
+        other._open = {**self._open, **values}
+        return other
 
     def field(self, name: str) -> Int:
         """A field that is not an array."""
@@ -86,7 +95,7 @@ class Unit(Code):
             low, high = type_range(kind)
             if name in SIZES:
                 low = int(name != "k")
-            value = self.load(I64, self.values, 8 * number)
+            value = self._open[text]
             span = self.b.icmp_unsigned(
                 "<=", self.b.sub(value, constant(I64, low)), constant(I64, high - low)
             )
@@ -112,7 +121,7 @@ class Unit(Code):
             return
         bad = self.b.append_basic_block("fault")
         fine = self.b.append_basic_block("fine")
-        self.b.cbranch(constant(ir.IntType(1), 0) if good is False else good, fine, bad)
+        self.b.cbranch(constant(I1, 0) if good is False else good, fine, bad)
         self.b.position_at_end(bad)
         for slot, value in details().items():
             self.put(slot, value)
@@ -127,6 +136,15 @@ class Unit(Code):
         """Load from the context."""
         return self.load(I64, self.context, 8 * slot)
 
+    def round_up(self, value: Int, unit: int) -> Int:
+        """The smallest multiple of `unit` that is not below `value`, which is not negative."""
+        if isinstance(value, int):
+            return -(-value // unit) * unit
+        raised = self.add(value, unit - 1)
+        if unit & (unit - 1) == 0:
+            return self.b.and_(raised, constant(I64, -unit))
+        return self.mul(self.b.udiv(raised, constant(I64, unit)), unit)
+
     # SRAM
 
     def reach(self, sizes: Sequence[Int], strides: Sequence[Int], width: int) -> tuple[Int, Int]:
@@ -134,12 +152,25 @@ class Unit(Code):
         low: Int = 0
         high: Int = 0
         for size, stride in zip(sizes, strides, strict=True):
-            far = self.mul(self.sub(size, 1), stride)
-            if not isinstance(far, int):
-                far = self.largest(self.least(far, FAR), -FAR)
+            far = self.far(self.sub(size, 1), stride)
             low = self.add(low, self.least(far, 0))
             high = self.add(high, self.largest(far, 0))
         return low, self.add(high, width)
+
+    def far(self, count: Int, stride: Int) -> Int:
+        """count * stride, cut to ±FAR."""
+        if isinstance(count, int) and isinstance(stride, int):
+            return max(min(count * stride, FAR), -FAR)
+        if isinstance(stride, int) and abs(stride) < 1 << 28:
+            return self.mul(count, stride)
+        pair = ir.LiteralStructType([I64, I1])
+        result = self.call(
+            "llvm.smul.with.overflow.i64", pair, self.i64(count), self.i64(wrap(stride))
+        )
+        product, overflow = self.b.extract_value(result, 0), self.b.extract_value(result, 1)
+        cut = self.largest(self.least(product, FAR), -FAR)
+        edge = self.select(self.compare("<", stride, 0), -FAR, FAR)
+        return self.select(overflow, edge, cut)
 
     def check_sram(
         self, address: Int, sizes: Sequence[Int], strides: Sequence[Int], width: int
@@ -147,9 +178,7 @@ class Unit(Code):
         """Fault unless a walk stays inside SRAM; its first and one past its last byte."""
         below, above = self.reach(sizes, strides, width)
         low, high = self.add(address, below), self.add(address, above)
-        good = self.both(
-            self.compare(">=", low, 0), self.compare("<=", high, self.spec.sram_bytes)
-        )
+        good = self.both(self.compare(">=", low, 0), self.compare("<=", high, self.spec.sram_bytes))
         self.check(
             good,
             Fault.SRAM_BOUNDS,
@@ -185,9 +214,7 @@ class Unit(Code):
         )
         room = self.b.sub(end, self.i64(wrap(low)))
         fits = self.b.icmp_unsigned("<=", self.i64(bytes_), room)
-        self.check(
-            self.both(good, self.both(inside, fits)), Fault.HBM_BOUNDS, lambda: details
-        )
+        self.check(self.both(good, self.both(inside, fits)), Fault.HBM_BOUNDS, lambda: details)
         if writes:
             writable = self.b.icmp_signed(
                 "!=", self.load(I64, row, 8 * Segment.WRITABLE), constant(I64, 0)
@@ -217,7 +244,7 @@ class Unit(Code):
         before = self.b.block
         temporary = self.b.append_basic_block("temporary")
         go = self.b.append_basic_block("go")
-        self.b.cbranch(constant(ir.IntType(1), 1) if hazard is True else hazard, temporary, go)
+        self.b.cbranch(constant(I1, 1) if hazard is True else hazard, temporary, go)
         self.b.position_at_end(temporary)
         low, high = range_
         bytes_ = self.i64(self.sub(high, low))
@@ -231,7 +258,7 @@ class Unit(Code):
         target, kept = self.b.phi(PTR), self.b.phi(PTR)
         target.add_incoming(base, before)
         target.add_incoming(moved, end)
-        kept.add_incoming(constant_null(), before)
+        kept.add_incoming(null(), before)
         kept.add_incoming(memory, end)
         return target, kept
 
@@ -247,7 +274,7 @@ class Unit(Code):
         """Copy a redirected result element by element to where it belongs, and free the copy."""
         if kept is None:
             return
-        full = self.b.icmp_unsigned("!=", kept, constant_null())
+        full = self.b.icmp_unsigned("!=", kept, null())
         with self.b.if_then(full, likely=False):
             self.walk(
                 sizes,
@@ -256,7 +283,7 @@ class Unit(Code):
                     self.load(element, source, offsets[0]), target, offsets[1]
                 ),
             )
-            self.b.call(_library(self.module, "free", ir.VoidType()), [kept])
+            self.b.call(_library(self.module, "free", VOID), [kept])
 
     def walk(
         self,
@@ -276,13 +303,6 @@ class Unit(Code):
             self.walk(sizes[1:], [s[1:] for s in strides], body, here)
 
         self.loop(0, sizes[0], turn)
-
-
-def constant_null() -> Value:
-    """The null pointer."""
-    from .build import Text
-
-    return Text(PTR, "null")
 
 
 def _library(module: ir.Module, name: str, result: ir.Type) -> ir.Function:
@@ -311,6 +331,3 @@ def _find(module: ir.Module) -> ir.Function:
     (found,) = code.loop(0, count, look, carried=[constant(I64, -1)])
     code.b.ret(found)
     return function
-
-
-__all__ = ["I8", "Spec", "Unit"]

@@ -1,0 +1,279 @@
+"""dma.load and dma.store: boxes between HBM and SRAM.
+
+The valid box is cut first, its extent in HBM checked once, then its rows are copied. Dims that are contiguous on
+both sides are one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ... import formats
+from . import lanes
+from .abi import Slot
+from .build import I64, Bool, Int, Value, constant, vector
+from .unit import FAR, Unit
+from .walk import Elements, Space, mask_below, merge, store_elements
+
+_UNSIGNED = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
+
+
+def load(unit: Unit) -> None:
+    """The body of a dma.load."""
+    box = _Box(unit)
+    keep = unit.static("keep") != 0
+    filled: Bool = False if keep else unit.negate(box.full)
+    unit.put(Slot.READ_BYTES, box.payload)
+    delta = box.open_hbm(writes=False)
+    ranges = box.check_tile(filled)
+    clash: Bool = False
+    for used in box.index_ranges:
+        clash = unit.either(clash, unit.overlaps(ranges, used))
+    tile = unit.at(unit.sram, box.sram)
+    target, kept = unit.redirect(clash, tile, ranges, box.sram, copy_in=True)
+    unit.when(filled, lambda: _fill(unit, box, target))
+
+    def copy() -> None:
+        start = unit.at(target, box.sram_offset)
+        _copy(unit, box, unit.load(I64, delta), start, into_hbm=False)
+
+    unit.when(unit.negate(box.empty), copy)
+    unit.finish(kept, target, tile, box.size, box.sram_stride, box.element)
+
+
+def store(unit: Unit) -> None:
+    """The body of a dma.store."""
+    box = _Box(unit)
+    unit.put(Slot.WRITTEN_BYTES, box.payload)
+    box.check_tile(False)
+    delta = box.open_hbm(writes=True)
+
+    def copy() -> None:
+        start = unit.at(unit.sram, unit.add(box.sram, box.sram_offset))
+        _copy(unit, box, unit.load(I64, delta), start, into_hbm=True)
+
+    unit.when(unit.negate(box.empty), copy)
+
+
+class _Box:
+    """The operands of a box DMA, cut to the valid box. Makes the results about its cost on the way."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        ndim = unit.static("ndim")
+        self.width = unit.static("elem_bytes")
+        self.fmt = formats.by_name(_UNSIGNED[self.width])
+        self.element = lanes.storage(self.fmt)
+        self.size = unit.entries("size", ndim)
+        self.hbm_stride = unit.entries("hbm_stride", ndim)
+        self.sram_stride = unit.entries("sram_stride", ndim)
+        self.index = unit.entries("index", ndim)
+        self.hbm, self.sram = unit.field("hbm"), unit.field("sram")
+        self.low: list[Int] = []
+        self.length: list[Int] = []
+        self.empty: Bool = False
+        self.full: Bool = True
+        for size, lo, hi in zip(self.size, unit.entries("lo", ndim), unit.entries("hi", ndim)):
+            low = unit.least(unit.largest(lo, 0), size)
+            length = unit.sub(unit.largest(low, unit.least(hi, size)), low)
+            self.low.append(low)
+            self.length.append(length)
+            self.empty = unit.either(self.empty, unit.compare("==", length, 0))
+            self.full = unit.both(self.full, unit.compare("==", length, size))
+        self.payload = self._bytes()
+        self.sram_offset = self._start(self.sram_stride, [False] * ndim)
+        self.index_ranges: list[tuple[Int, Int]] = []
+
+    def indexed(self, dim: int) -> bool:
+        """Whether a dim goes through an index vector."""
+        return self.unit.present(self.index[dim])
+
+    def _start(self, strides: Sequence[Int], skip: Sequence[bool]) -> Int:
+        offset: Int = 0
+        for low, stride, skipped in zip(self.low, strides, skip):
+            if not skipped:
+                offset = self.unit.add(offset, self.unit.mul(low, stride))
+        return offset
+
+    def _bytes(self) -> Int:
+        """Payload bytes; stores the burst bytes as `cost.box_bytes` has them."""
+        unit = self.unit
+        run: Int = 1
+        runs: Int = 1
+        stopped: Bool = False
+        for dim in reversed(range(len(self.length))):
+            length = self.length[dim]
+            several = unit.compare("!=", length, 1)
+            adjacent: Bool = False
+            if not self.indexed(dim):
+                step = unit.mul(run, self.width)
+                adjacent = unit.compare("==", self.hbm_stride[dim], step)
+            stopped = unit.either(stopped, unit.both(several, unit.negate(adjacent)))
+            run = unit.select(stopped, run, unit.mul(run, length))
+            runs = unit.select(stopped, unit.mul(runs, length), runs)
+        payload = unit.mul(unit.mul(run, runs), self.width)
+        burst = unit.round_up(unit.mul(run, self.width), unit.target.hbm.burst_bytes)
+        unit.put(Slot.BURST_BYTES, unit.select(self.empty, 0, unit.mul(runs, burst)))
+        unit.put(Slot.SEGMENT, -1)
+        return payload
+
+    def check_tile(self, filled: Bool) -> tuple[Int, Int]:
+        """Fault unless what is touched of the tile is in SRAM: all of it if `filled`; the tile's range."""
+        unit = self.unit
+        below, above = unit.reach(self.size, self.sram_stride, self.width)
+        low, high = unit.add(self.sram, below), unit.add(self.sram, above)
+        inside = unit.both(
+            unit.compare(">=", low, 0), unit.compare("<=", high, unit.spec.sram_bytes)
+        )
+        if inside is not True:
+            unit.when(
+                filled,
+                lambda: _ignore(
+                    unit.check_sram(self.sram, self.size, self.sram_stride, self.width)
+                ),
+            )
+            start = unit.add(self.sram, self.sram_offset)
+            unit.when(
+                unit.negate(self.empty),
+                lambda: _ignore(unit.check_sram(start, self.length, self.sram_stride, self.width)),
+            )
+        return low, high
+
+    def open_hbm(self, writes: bool) -> Value:
+        """Check the box's extent in HBM unless it is empty; where the distance to host addresses is kept."""
+        unit = self.unit
+        slot = unit.allocate(8)
+
+        def check() -> None:
+            low, reach = unit.add(self.hbm, self._hbm_start()), self.width
+            for dim, length in enumerate(self.length):
+                if self.indexed(dim):
+                    below, span = self._index_extent(dim)
+                    low, reach = unit.add(low, below), unit.add(reach, span)
+                    continue
+                far = unit.far(unit.sub(length, 1), self.hbm_stride[dim])
+                low = unit.add(low, unit.least(far, 0))
+                reach = unit.add(reach, unit.largest(far, unit.sub(0, far)))
+            unit.store(unit.open_hbm(low, reach, writes), slot)
+
+        unit.when(unit.negate(self.empty), check)
+        return slot
+
+    def _hbm_start(self) -> Int:
+        skip = [self.indexed(dim) for dim in range(len(self.length))]
+        return self._start(self.hbm_stride, skip)
+
+    def index_step(self, dim: int, i: Int) -> Value:
+        """Bytes that entry lo + i of a dim's index vector moves by."""
+        unit = self.unit
+        fmt = formats.BY_CODE[unit.static("index_fmt")]
+        place = unit.add(self.index[dim], unit.mul(unit.add(self.low[dim], i), fmt.bytes))
+        value = unit.load(lanes.storage(fmt), unit.sram, place)
+        if fmt.bytes < 8:
+            value = unit.b.sext(value, I64)
+        return unit.mul(value, self.hbm_stride[dim])
+
+    def _index_extent(self, dim: int) -> tuple[Value, Value]:
+        """The least step of an index vector, and how far the greatest is from it."""
+        unit, width = self.unit, formats.BY_CODE[self.unit.static("index_fmt")].bytes
+        start = unit.add(self.index[dim], unit.mul(self.low[dim], width))
+        self.index_ranges.append(unit.check_sram(start, [self.length[dim]], [width], width))
+
+        def turn(i: Int, least: Value, most: Value) -> list[Value]:
+            step = unit.i64(self.index_step(dim, i))
+            return [unit.math("smin", least, step), unit.math("smax", most, step)]
+
+        edge = constant(I64, (1 << 63) - 1), constant(I64, -(1 << 63))
+        least, most = unit.loop(0, self.length[dim], turn, carried=edge)
+        span = unit.b.sub(most, least)
+        return least, unit.math("umin", span, constant(I64, FAR))
+
+
+def _ignore(_: object) -> None:
+    """For callbacks whose result is not needed."""
+
+
+def _copy(unit: Unit, box: _Box, delta: Value, tile: Value, into_hbm: bool) -> None:
+    """Copy the valid box; `tile` points to its first element in SRAM."""
+    fixed = {d for d in range(len(box.length)) if box.indexed(d)}
+    space = merge(unit, box.length, [box.hbm_stride, box.sram_stride], fixed)
+    start = unit.add(box.hbm, box._hbm_start())
+    array = unit.host_pointer(start, delta)
+
+    def move(there: Int, here: Int, bytes_: Int | None) -> None:
+        to, source = unit.at(array, there), unit.at(tile, here)
+        if not into_hbm:
+            to, source = source, to
+        if bytes_ is not None:
+            unit.copy(to, source, bytes_)
+        else:
+            unit.store(unit.load(box.element, source), to)
+
+    _nest(unit, box, space, fixed, 0, 0, 0, move)
+
+
+def _nest(
+    unit: Unit,
+    box: _Box,
+    space: Space,
+    fixed: set[int],
+    dim: int,
+    there: Int,
+    here: Int,
+    move: Callable[[Int, Int, Int | None], None],
+) -> None:
+    """Loops over the dims from `dim` on; the innermost one is a copy of bytes where it can be."""
+    if dim == len(space.sizes):
+        move(there, here, box.width)
+        return
+    steps = [row[dim] for row in space.strides]
+    size, number = space.sizes[dim], space.dims[dim]
+    last = dim == len(space.sizes) - 1
+    rows = all(isinstance(s, int) and s == box.width for s in steps)
+    if last and rows and number not in fixed:
+        move(there, here, unit.mul(size, box.width))
+        return
+
+    def turn(i: Int) -> None:
+        step = box.index_step(number, i) if number in fixed else unit.mul(i, steps[0])
+        at = unit.add(there, step), unit.add(here, unit.mul(i, steps[1]))
+        if last:
+            move(*at, None)
+        else:
+            _nest(unit, box, space, fixed, dim + 1, *at, move)
+
+    unit.loop(0, size, turn)
+
+
+def _fill(unit: Unit, box: _Box, tile: Value) -> None:
+    """Write the fill pattern all over a tile."""
+    count = unit.host.vector_bytes // box.width
+    pattern = unit.field("fill")
+    if isinstance(pattern, int):
+        bits = constant(vector(box.element, count), pattern & ((1 << 8 * box.width) - 1))
+    else:
+        short = unit.b.trunc(pattern, box.element) if box.width < 8 else pattern
+        bits = unit.splat(short, count)
+    space = merge(unit, box.size, [box.sram_stride])
+    sizes = space.sizes or [1]
+    (strides,) = space.strides if space.sizes else [[0]]
+
+    def row(offsets: list[Int]) -> None:
+        size, step = sizes[-1], strides[-1]
+
+        def piece(i: Int) -> None:
+            mask = mask_below(unit, unit.sub(size, i), count) if not whole(i) else None
+            place = unit.at(tile, unit.add(offsets[0], unit.mul(i, step)))
+            store_elements(unit, box.fmt, bits, Elements(place, step, count, mask))
+
+        def whole(i: Int) -> bool:
+            return isinstance(size, int) and not isinstance(i, int)
+
+        if isinstance(size, int):
+            unit.loop(0, size // count * count, piece, step=count)
+            if size % count:
+                piece(size // count * count)
+        else:
+            unit.loop(0, size, piece, step=count)
+
+    unit.walk(sizes[:-1], [strides[:-1]], row)

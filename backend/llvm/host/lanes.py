@@ -1,0 +1,180 @@
+"""Numbers in vector registers: formats as LLVM types, widening, narrowing, conversions.
+
+The rules are those of `docs/numerics.md`. Floats are computed in fp32; what a narrow float's register holds is its bits.
+"""
+
+from __future__ import annotations
+
+from ... import formats
+from ...formats import Format
+from ...numerics.convert import FLOAT_LAYOUTS
+from .build import F16, F32, F64, I1, I8, I16, I32, I64, Code, Value, constant, vector
+
+import llvmlite.ir as ir  # isort: skip
+
+FP32 = formats.by_name("fp32")
+_INTEGERS = {1: I8, 2: I16, 4: I32, 8: I64}
+
+
+def storage(fmt: Format) -> ir.Type:
+    """The LLVM type of an element in memory."""
+    return _INTEGERS[fmt.bytes]
+
+
+def integer(fmt: Format) -> ir.Type:
+    """The LLVM type of an integer, or a float's bits, in a register."""
+    return I1 if fmt.bits == 1 else storage(fmt)
+
+
+def _like(value: Value, element: ir.Type) -> ir.Type:
+    return vector(element, value.type.count)
+
+
+def from_memory(code: Code, value: Value, fmt: Format) -> Value:
+    """Stored elements as register bits."""
+    if fmt.bits == 1:
+        return code.b.icmp_unsigned("!=", value, constant(value.type, 0))
+    return value
+
+
+def to_memory(code: Code, bits: Value, fmt: Format) -> Value:
+    """Register bits as stored elements."""
+    return code.b.zext(bits, _like(bits, I8)) if fmt.bits == 1 else bits
+
+
+def widen(code: Code, bits: Value, fmt: Format) -> Value:
+    """The bits of a float format as fp32: exact, NaN stays NaN."""
+    b = code.b
+    if fmt.name == "fp32":
+        return b.bitcast(bits, _like(bits, F32))
+    if fmt.name == "fp16":
+        return b.fpext(b.bitcast(bits, _like(bits, F16)), _like(bits, F32))
+    if fmt.name == "bf16":
+        wide = b.zext(bits, _like(bits, I32))
+        return b.bitcast(b.shl(wide, constant(wide.type, 16)), _like(bits, F32))
+    if fmt.name == "fp8e5m2":
+        wide = b.zext(bits, _like(bits, I16))
+        return widen(code, b.shl(wide, constant(wide.type, 8)), formats.by_name("fp16"))
+    return _widen_e4m3(code, bits)
+
+
+def _widen_e4m3(code: Code, bits: Value) -> Value:
+    """As fp16 with the exponent 8 too low, which also makes subnormals right; then NaN and sign."""
+    b = code.b
+    half = b.zext(bits, _like(bits, I16))
+    magnitude = b.and_(half, constant(half.type, 0x7F))
+    sign = b.shl(b.and_(half, constant(half.type, 0x80)), constant(half.type, 8))
+    pattern = b.or_(b.shl(magnitude, constant(half.type, 7)), sign)
+    value = b.fpext(b.bitcast(pattern, _like(bits, F16)), _like(bits, F32))
+    scaled = b.fmul(value, constant(value.type, 256.0))
+    nan = b.icmp_unsigned("==", magnitude, constant(half.type, 0x7F))
+    return b.select(nan, constant(value.type, float("nan")), scaled)
+
+
+def is_nan(code: Code, wide: Value) -> Value:
+    """Which lanes are NaN."""
+    return code.b.fcmp_unordered("uno", wide, wide)
+
+
+def narrow(code: Code, wide: Value, fmt: Format) -> Value:
+    """fp32 rounded to a float format: its bits. NaN stays NaN, in fp16 and fp32 any one (see `canonical`)."""
+    b = code.b
+    if fmt.name == "fp32":
+        return b.bitcast(wide, _like(wide, I32))
+    if fmt.name == "fp16":
+        return b.bitcast(b.fptrunc(wide, _like(wide, F16)), _like(wide, I16))
+    pattern = b.bitcast(wide, _like(wide, I32))
+    word = pattern.type
+    layout = FLOAT_LAYOUTS[fmt.name]
+    nan = is_nan(code, wide)
+    if fmt.name == "bf16":
+        odd = b.and_(b.lshr(pattern, constant(word, 16)), constant(word, 1))
+        rounded = b.add(b.add(pattern, constant(word, 0x7FFF)), odd)
+        kept = b.select(nan, constant(word, layout.nan << 16), rounded)
+        return b.trunc(b.lshr(kept, constant(word, 16)), _like(wide, I16))
+    magnitude = b.and_(pattern, constant(word, 0x7FFF_FFFF))
+    sign = b.and_(b.lshr(pattern, constant(word, 24)), constant(word, 0x80))
+    shift = 23 - layout.mantissa_bits
+    odd = b.and_(b.lshr(magnitude, constant(word, shift)), constant(word, 1))
+    half = constant(word, (1 << (shift - 1)) - 1)
+    normal = b.lshr(b.add(b.add(magnitude, half), odd), constant(word, shift))
+    normal = b.sub(normal, constant(word, (127 - layout.bias) << layout.mantissa_bits))
+    magic = (1 - layout.bias - layout.mantissa_bits + 23 + 127) << 23
+    total = b.fadd(b.bitcast(magnitude, wide.type), b.bitcast(constant(word, magic), wide.type))
+    subnormal = b.sub(b.bitcast(total, word), constant(word, magic))
+    small = b.icmp_unsigned("<", magnitude, constant(word, (128 - layout.bias) << 23))
+    result = b.select(small, subnormal, normal)
+    beyond = b.icmp_unsigned(">", result, constant(word, layout.largest))
+    result = b.or_(b.select(beyond, constant(word, layout.overflow), result), sign)
+    result = b.select(nan, constant(word, layout.nan), result)
+    return b.trunc(result, _like(wide, I8))
+
+
+def canonical(code: Code, bits: Value, fmt: Format) -> Value:
+    """Bits made by `narrow`, every NaN the canonical one."""
+    if fmt.name not in ("fp16", "fp32"):
+        return bits
+    real = code.b.bitcast(bits, _like(bits, F32 if fmt.name == "fp32" else F16))
+    nan = is_nan(code, real)
+    return code.b.select(nan, constant(bits.type, FLOAT_LAYOUTS[fmt.name].nan), bits)
+
+
+def store_float(code: Code, wide: Value, fmt: Format) -> Value:
+    """fp32 rounded to a format, with canonical NaNs: the bits."""
+    if fmt.name == "fp16":
+        nan = is_nan(code, wide)
+        bits = narrow(code, wide, fmt)
+        return code.b.select(nan, constant(bits.type, FLOAT_LAYOUTS["fp16"].nan), bits)
+    return canonical(code, narrow(code, wide, fmt), fmt)
+
+
+def float_to_int(code: Code, wide: Value, fmt: Format, signed: bool) -> Value:
+    """Towards zero, saturating, NaN is 0; int1 by comparison."""
+    b = code.b
+    if fmt.bits == 1:
+        if signed:
+            return b.fcmp_ordered("<=", wide, constant(wide.type, -1.0))
+        return b.fcmp_ordered(">=", wide, constant(wide.type, 1.0))
+    type_ = _like(wide, integer(fmt))
+    name = "fptosi" if signed else "fptoui"
+    count = wide.type.count
+    return code.call(f"llvm.{name}.sat.v{count}i{fmt.bits}.v{count}f32", type_, wide)
+
+
+def int_to_float(code: Code, bits: Value, source: Format, fmt: Format, signed: bool) -> Value:
+    """An integer rounded once to a float format: fp32 when that is the format, else bits."""
+    b = code.b
+    if source.bits == 1:
+        bits = (b.sext if signed else b.zext)(bits, _like(bits, I8))
+    convert = b.sitofp if signed else b.uitofp
+    if fmt.name == "fp32":
+        return b.bitcast(convert(bits, _like(bits, F32)), _like(bits, I32))
+    if source.bits <= 16:
+        return narrow(code, convert(bits, _like(bits, F32)), fmt)
+    exact = convert(bits, _like(bits, F64)) if source.bits == 32 else _jammed(code, bits, signed)
+    pattern = b.bitcast(exact, _like(bits, I64))
+    odd = _sticky(code, pattern, 29)
+    return narrow(code, b.fptrunc(b.bitcast(odd, exact.type), _like(bits, F32)), fmt)
+
+
+def _sticky(code: Code, pattern: Value, count: int) -> Value:
+    """Clear the low `count` bits, and set the bit above them if one was set."""
+    b, type_ = code.b, pattern.type
+    low = b.and_(pattern, constant(type_, (1 << count) - 1))
+    some = b.icmp_unsigned("!=", low, constant(type_, 0))
+    bit = b.select(some, constant(type_, 1 << count), constant(type_, 0))
+    return b.or_(b.and_(pattern, constant(type_, -(1 << count))), bit)
+
+
+def _jammed(code: Code, bits: Value, signed: bool) -> Value:
+    """A 64-bit integer as fp64 of at most 52 significant bits, the last one sticky."""
+    b, type_ = code.b, bits.type
+    zero = constant(type_, 0)
+    magnitude = bits
+    negative = b.icmp_signed("<", bits, zero) if signed else None
+    if negative is not None:
+        magnitude = b.select(negative, b.sub(zero, bits), bits)
+    small = b.icmp_unsigned("<", magnitude, constant(type_, 1 << 52))
+    kept = b.select(small, magnitude, _sticky(code, magnitude, 12))
+    exact = b.uitofp(kept, _like(bits, F64))
+    return b.select(negative, b.fneg(exact), exact) if negative is not None else exact
