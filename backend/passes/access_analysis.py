@@ -1,8 +1,9 @@
 """Forms of integer and pointer values, op by op.
 
-Index arithmetic in 32 and 64 bits is taken not to overflow, as Triton takes it when it computes addresses;
-narrower integers wrap around on purpose and are left as they are, and so does a truncation. A divisor inside the start of a wrapped
-dim is taken to be positive. Everything else is exact.
+Index arithmetic in 32 and 64 bits is taken not to overflow, as Triton takes it when it computes addresses.
+Narrower integers and truncations wrap around on purpose and are not looked into; unsigned comparisons and
+extensions are looked into where nothing can be negative. A divisor inside the start of a wrapped dim is
+taken to be positive. Everything else is exact.
 
 The scalars of the form of a value stand right after the definition of that value, so a form is valid
 wherever its value is.
@@ -300,24 +301,19 @@ class Analysis:
         return replace(self.leaf(math.emit.map("select", condition, *parts)), arg=arg)
 
     def unsigned(self, form: Form, width: int, math: ScalarMath) -> Form | None:
-        """The form whose elements, of `width` bits, are read as unsigned; None when that is not affine."""
-        if form.rest or not all(t is None or isinstance(t, Affine) for t in form.terms):
-            return None
-        coefs = [0 if t is None else t.coef for t in form.terms]
-        if isinstance(form.const, int) and all(isinstance(c, int) for c in coefs):
-            steps = [c * (n - 1) for c, n in zip(coefs, form.shape) if isinstance(c, int)]
-            low = form.const + sum(min(s, 0) for s in steps)
-            high = form.const + sum(max(s, 0) for s in steps)
-            if low < 0 <= high:
-                return None
-        if is_never_negative(form.const):
+        """The form whose elements, of `width` bits, are read as unsigned; None when that is not known.
+
+        Signed arithmetic on unsigned numbers goes below zero on purpose, so nothing is assumed here: a tile
+        must be seen not to be negative.
+        """
+        if is_never_negative(form.const) and all(map(_is_rising, form.terms)) and not form.rest:
             return form
-        if width >= 64:
-            return None
-        if isinstance(form.const, int):
-            return replace(form, const=form.const & ((1 << width) - 1))
-        narrow = math.emit.map("trunc", form.const, element=IntegerType(width))
-        return replace(form, const=math.emit.map("zext", narrow, element=i64))
+        if form.is_scalar and width < 64:
+            if isinstance(form.const, int):
+                return replace(form, const=form.const & ((1 << width) - 1))
+            narrow = math.emit.map("trunc", form.const, element=IntegerType(width))
+            return replace(form, const=math.emit.map("zext", narrow, element=i64))
+        return None
 
     def _remainder(self, op: tile.MapOp, math: ScalarMath) -> Form | None:
         form, modulus = map(self.form, op.args)
@@ -346,6 +342,11 @@ class Analysis:
         emit = math.emit
         zero = emit.map("ieq", limit, math.value(0))
         return emit.map("select", zero, math.value(beyond), emit.map("iabs", limit))
+
+
+def _is_rising(term: Term) -> bool:
+    """True when no element of a term is negative."""
+    return term is None or (not isinstance(term, Indexed) and is_never_negative(term.coef))
 
 
 def reshape_affine(form: Form, shape: tuple[int, ...]) -> tuple[Term, ...] | None:

@@ -133,9 +133,9 @@ class CheapTiles:
 def _scalars(op: Operation | Block) -> int:
     """Scalars in a cheap tile that are not constants."""
     if isinstance(op, tile.SplatOp):
-        return int(not isinstance(op.value.owner, arith.ConstantOp))
-    if isinstance(op, (tile.MapOp, *tile.VIEWS)):
-        return sum(_scalars(v.owner) for v in op.operands)
+        return 0 if isinstance(op.value.owner, arith.ConstantOp) else 1
+    if isinstance(op, tile.MapOp) or (is_view(op) and isinstance(op, Operation)):
+        return sum([_scalars(value.owner) for value in op.operands])
     return 0
 
 

@@ -17,7 +17,7 @@ from ..dialects import tile
 from ..dialects.types import element_type, format_of, shape_of
 from ..isa.vector_ops import BY_NAME as VECTOR_OPS
 from .simplify_emit import Emitter
-from .simplify_fold import float_constant, fold, fold_to_float, int_constant, splatted
+from .simplify_fold import float_constant, fold, fold_float, int_constant, splatted
 
 _MIRROR = {
     "slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle",
@@ -77,10 +77,9 @@ def _rewrite_int(op: tile.MapOp) -> SSAValue | None:
 
 def _fold(op: tile.MapOp, known: list[int]) -> int | float | None:
     fn, type_ = op.fn.data, op.result.type
-    width = _width(op.args[-1].type)
     if isinstance(element_type(type_), IntegerType):
-        return fold(fn, known, width, _width(type_))
-    return fold_to_float(fn, known[0], width, type_) if len(known) == 1 else None
+        return fold(fn, known, _width(op.args[-1].type), _width(type_))
+    return fold_float(fn, known, [format_of(a.type) for a in op.args], format_of(type_))
 
 
 def _mirror(op: tile.MapOp) -> bool:
@@ -161,8 +160,13 @@ def _rewrite_float(op: tile.MapOp) -> SSAValue | None:
     if fn == "select":
         return _rewrite_select(op, int_constant(op.args[0]))
     constants = [float_constant(a) for a in op.args]
+    known = [c for c in constants if c is not None]
+    if len(known) == len(constants):
+        formats = [format_of(a.type) for a in op.args]
+        value = fold_float(fn, known, formats, format_of(op.result.type))
+        return None if value is None else Emitter.at(op).filled(value, op.result.type)
     if len(op.args) == 1:
-        return _rewrite_unary(op, constants[0])
+        return _rewrite_unary(op)
     if len(op.args) != 2:
         return None
     if constants[0] is not None and constants[1] is None:
@@ -183,14 +187,11 @@ def _rewrite_float(op: tile.MapOp) -> SSAValue | None:
     return op.args[0] if neutral else None
 
 
-def _rewrite_unary(op: tile.MapOp, constant: float | None) -> SSAValue | None:
+def _rewrite_unary(op: tile.MapOp) -> SSAValue | None:
     fn, x, type_ = op.fn.data, op.args[0], op.result.type
     inner = x.owner
     if fn in ("fcvt", "bitcast") and x.type == type_:
         return x
-    if constant is not None and fn == "fcvt":
-        value = fold_to_float(fn, constant, 0, type_)
-        return None if value is None else Emitter.at(op).filled(value, type_)
     if not isinstance(inner, tile.MapOp):
         return None
     source = inner.args[0]

@@ -1,16 +1,19 @@
-"""Constants: reading them through splats, and exact integer evaluation of `tile.map`."""
+"""Constants: reading them through splats, and evaluation of `tile.map`: exact integers, the machine's floats."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from ..dialects import tile
-from ..dialects.types import element_type, format_of
+from ..dialects.types import element_type
+from ..formats import Format
+from ..numerics import elementwise
 
 
 def splatted(value: SSAValue) -> SSAValue:
@@ -138,14 +141,16 @@ def _evaluate(fn: str, args: Sequence[int], width: int) -> int | None:
     return None
 
 
-def fold_to_float(fn: str, value: int | float, width: int, type_: Attribute) -> float | None:
-    """A conversion of a constant to a float format, when the number is exactly representable there."""
-    if fn == "uitofp" and isinstance(value, int):
-        value &= (1 << width) - 1
-    elif fn not in ("sitofp", "fcvt"):
-        return None
+def fold_float(
+    fn: str, args: Sequence[int | float], formats: Sequence[Format], result: Format
+) -> int | float | None:
+    """The value of an operation with a float operand or result, as the machine computes it.
+
+    None for a NaN, whose payload a constant does not keep.
+    """
+    arrays = [np.asarray(a, f.storage) for a, f in zip(args, formats, strict=True)]
+    value = elementwise.apply(fn, result, formats[-1], *arrays).astype(result.storage)
+    if not result.is_float:
+        return int(value)
     number = float(value)
-    if number != value or not math.isfinite(number):
-        return None
-    rounded = float(format_of(type_).storage.type(number))
-    return number if rounded == number else None
+    return None if math.isnan(number) else number

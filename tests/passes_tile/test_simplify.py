@@ -285,3 +285,24 @@ def test_a_zero_accumulator_is_none() -> None:
     """
     (op,) = find(run(body + print_value("%d", "tensor<4x4xf32>"), simplify), tile.DotOp)
     assert op.acc is None
+
+
+def test_float_constants_fold_as_the_machine_computes_them() -> None:
+    body = """
+    %a = arith.constant 3 : i32
+    %b = sitofp(%a) : i32 -> f32
+    %c = arith.constant 7.0 : f32
+    %d = fdiv(%b, %c) : f32
+    %e = fcvt(%d) : f32 -> f16
+    """
+    module = run(body + print_value("%e", "f16"), simplify)
+    (shown,) = find(module, tile.PrintOp)
+    assert shown.args[0].owner.value.value.data == float(np.float16(np.float32(3) / np.float32(7)))
+
+
+def test_nan_is_not_folded() -> None:
+    body = """
+    %z = arith.constant 0.0 : f32
+    %e = fdiv(%z, %z) : f32
+    """
+    assert names(run(body + print_value("%e", "f32"), simplify)) == ["map.fdiv", "tile.print"]
