@@ -78,6 +78,8 @@ class Slices:
         emit = after(value)
         if isinstance(op, tile.SplatOp):
             return op.value
+        if isinstance(op, tile.IotaOp):
+            return emit.constant(op.start.value.data, element_type(value.type))
         if isinstance(op, tile.MapOp):
             element = element_type(value.type)
             return emit.map(op.fn.data, *map(self.scalar, op.args), element=element)
