@@ -88,6 +88,13 @@ class CoreStats:
     events: list[Event] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
 
+    def sort(self) -> None:
+        """Put events and waits in an order that does not depend on how an engine works."""
+        self.events.sort(key=lambda e: (e.start, e.end, e.engine, e.complete, e.template, e.address))
+        self.waits.sort(
+            key=lambda w: (w.start, w.end, w.engine, w.reason.what, w.reason.template)
+        )
+
 
 @dataclass(frozen=True)
 class Roofline:

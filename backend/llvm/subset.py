@@ -43,12 +43,8 @@ class NativeModule:
     """
 
     def __init__(self, state: type, functions: Sequence[Callable[..., int]]) -> None:
-        self._fields = {name: str(kind) for name, kind in state.__annotations__.items()}
-        module = ir.Module("subset")
-        table = {f.__name__: _declare(module, f) for f in functions}
-        for function in functions:
-            _Compiler(table, list(self._fields), table[function.__name__], _tree(function))
-        self._engine = _jit(module)
+        self._fields = _fields(state)
+        self._engine = _jit(module_text(state, functions))
         address = self._engine.get_function_address(functions[0].__name__)
         arity = len(inspect.signature(functions[0]).parameters)
         self._entry = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arity)(address)
@@ -70,6 +66,24 @@ class NativeModule:
         return result
 
 
+def _fields(state: type) -> dict[str, str]:
+    return {name: str(kind) for name, kind in state.__annotations__.items()}
+
+
+def module_text(state: type, functions: Sequence[Callable[..., int]]) -> str:
+    """LLVM IR of the functions, `i64 entry(ptr state, i64 ...)` visible and the others internal.
+
+    The state is one i64 per field in order: the int, or the address of the array.
+    """
+    module = ir.Module("subset")
+    table = {f.__name__: _declare(module, f) for f in functions}
+    for function in functions:
+        _Compiler(table, list(_fields(state)), table[function.__name__], _tree(function))
+    for function in functions[1:]:
+        table[function.__name__].linkage = "internal"
+    return str(module)
+
+
 def _tree(function: Callable[..., int]) -> ast.FunctionDef:
     node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     assert isinstance(node, ast.FunctionDef)
@@ -85,10 +99,10 @@ def _declare(module: ir.Module, function: Callable[..., int]) -> ir.Function:
     return declared
 
 
-def _jit(module: ir.Module) -> llvm.ExecutionEngine:
+def _jit(text: str) -> llvm.ExecutionEngine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    parsed = llvm.parse_assembly(str(module))
+    parsed = llvm.parse_assembly(text)
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(), opt=2
     )

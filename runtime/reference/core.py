@@ -35,6 +35,7 @@ from dsalang._backend.isa.table import QUEUED, Engine
 from dsalang._backend.target import Target
 
 from ..report import CoreStats, Event, Reason, Wait
+from .messages import Waiter, deadlock_error, overflow_error
 from .options import Options
 from .prepare import Prepared
 from .races import NOTHING, Clock
@@ -146,6 +147,7 @@ class CoreRun:
         ends = (q.completed for q in self._queues.values())
         self.stats.cycles = max(self._time, self._port_free, *ends)
         self.stats.traffic = self._state.traffic
+        self.stats.sort()
         return self.stats
 
     # The next event
@@ -338,10 +340,11 @@ class CoreRun:
     def _land(self) -> None:
         number, token = self._semaphores.land()
         if self._semaphores.count(number) > self._target.semaphore_max:
-            raise DeviceError(
-                f"semaphore {number} overflowed: {self._semaphores.count(number)} is above the "
-                f"{self._target.semaphore_max} that it can hold; set by "
-                f"{token.setter.name if token.setter is not None else 'nobody'}",
+            raise overflow_error(
+                number,
+                self._semaphores.count(number),
+                self._target.semaphore_max,
+                token.setter,
                 self._state.location(token.template),
             )
 
@@ -365,35 +368,15 @@ class CoreRun:
     # Deadlock
 
     def _deadlock(self) -> DeviceError:
-        waits: list[tuple[str, int, int]] = []
+        waits: list[Waiter] = []
+        full: Engine | None = None
         for engine, queue in self._queues.items():
             if queue.waiting:
                 head = queue.waiting[0]
-                waits.append((engine.name, head.sem, head.template))
+                waits.append(Waiter(engine.name, head.sem, head.template))
         if self._call is not None:
-            kind = CALLS[self._call[0]]
-            if kind == "wait":
-                waits.append(("the control core", self._call[1], -1))
+            if CALLS[self._call[0]] == "wait":
+                waits.append(Waiter("the control core", self._call[1], -1))
             elif self._issue is not None:
-                engine = self._issue.prepared.engine
-                lines = f"the control core waits for room in the full queue of {engine.name}"
-                return self._deadlock_error(waits, [lines])
-        return self._deadlock_error(waits, [])
-
-    def _deadlock_error(self, waits: list[tuple[str, int, int]], more: list[str]) -> DeviceError:
-        parts = []
-        for who, semaphore, template in waits:
-            loc = self._state.location(template)
-            setters = sorted(
-                {
-                    p.engine.name
-                    for p in self._prepared
-                    if p.op == "set" and p.fields["sem"] == semaphore
-                }
-            )
-            source = f"which {', '.join(setters)} sets" if setters else "which nobody sets"
-            parts.append(
-                f"{who} waits on semaphore {semaphore}, {source}{f' ({loc})' if loc else ''}"
-            )
-        first = self._state.location(waits[0][2]) if waits else None
-        return DeviceError(f"deadlock on core {self.stats.core}: {'; '.join(parts + more)}", first)
+                full = self._issue.prepared.engine
+        return deadlock_error(self.stats.core, self._state.image, self._prepared, waits, full)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dsalang._backend import formats
 from dsalang._backend.cost import Fields, array, scalar
+from dsalang._backend.errors import DeviceError
 from dsalang._backend.formats import Format
 from dsalang._backend.isa.table import MAX_VECTOR_DIMS, NONE, ReduceKind
 from dsalang._backend.isa.vprog import CONST, IN, INDEX, OUT, SCALAR, MicroOp, VectorProgram
@@ -55,11 +56,17 @@ def mma(state: CoreState, fields: Fields, program: VectorProgram | None) -> None
         acc = None if start is None else start[i]
         results[i], overflow = matmul.mma(a[i], b[i], acc, fmt_a, fmt_b, fmt_d, accumulate)
         if overflow:
-            raise state.error(
-                f"the {fmt_d} accumulator of mma overflowed",
-                hint="split the sum into shorter ones, or use a float format",
-            )
+            raise overflow_error(state, fields)
     _result(state, fields, fmt_d)[...] = results
+
+
+def overflow_error(state: CoreState, fields: Fields) -> DeviceError:
+    """The integer accumulator of an mma does not hold the sum."""
+    fmt = formats.BY_CODE[scalar(fields, "fmt_d")]
+    return state.error(
+        f"the {fmt} accumulator of mma overflowed",
+        hint="split the sum into shorter ones, or use a float format",
+    )
 
 
 def _result(state: CoreState, fields: Fields, fmt: Format) -> Array:

@@ -1,0 +1,1 @@
+"""The fast engine: the device image translated to host code."""

@@ -1,0 +1,94 @@
+"""The glue's LLVM IR, rewritten to call straight into the host code of instructions.
+
+The text is what `backend/llvm/glue.py` writes. Every call into the machine becomes a call with the core's
+context, issues of a known template one of that template's own function, and after each the glue leaves when
+the run is over.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dsalang._backend.errors import ImageError
+
+_HEAD = re.compile(
+    r'^define void @"dsa_kernel"\(i64\* %"\.1", i64 %"\.2", i64 %"\.3"\) (?P<attributes>.*)$'
+)
+_LABEL = re.compile(r"^(?P<name>[-\w.]+):$")
+_CALL = re.compile(
+    r'^  (?P<result>%"[^"]+") = call i64 @"__dsa_(?P<name>\w+)"\(i64 (?P<first>\S+), i64 (?P<second>\S+)\)$'
+)
+_PHI_FROM = re.compile(r'%"(?P<name>[^"]+)"\]')
+
+
+@dataclass(frozen=True)
+class Glue:
+    """The rewritten text, the function `@"dsa_kernel"(ptr args, i64 core, i64 cores, ptr context)`.
+
+    `waited` are the semaphores that the control core waits for, None when they are not all known.
+    """
+
+    text: str
+    waited: frozenset[int] | None
+
+
+def rewrite(glue: str, templates: int) -> Glue:
+    """Rewrite the glue of an image with `templates` templates. Raises ImageError for text of another kind."""
+    lines: list[str] = []
+    last: dict[str, str] = {}  # per block of the original, the block in which it now ends
+    block = ""
+    waited: set[int] | None = set()
+    calls = 0
+    for line in glue.splitlines():
+        if line.startswith("declare ") or not line:
+            continue
+        if head := _HEAD.match(line):
+            line = (
+                'define internal void @"dsa_kernel"(ptr %".1", i64 %".2", i64 %".3", ptr %"context") '
+                + head["attributes"]
+            )
+        elif label := _LABEL.match(line):
+            block = label["name"]
+            last[block] = block
+        elif call := _CALL.match(line):
+            calls += 1
+            last[block] = f"go{calls}"
+            if call["name"] == "wait":
+                known = call["first"].isdecimal()
+                waited = waited | {int(call["first"])} if known and waited is not None else None
+            lines += _call(call, templates, calls)
+            continue
+        elif "__dsa_" in line:
+            raise ImageError("the image's glue was not written by this version of dsalang")
+        lines.append(line)
+    text = "\n".join(_phi(line, last) if "= phi " in line else line for line in lines)
+    if lines[-1] != "}":
+        raise ImageError("the image's glue is cut off")
+    text = f'{text[:-1]}"stopped":\n  ret void\n}}\n'
+    return Glue(text, None if waited is None else frozenset(waited))
+
+
+def _call(call: re.Match[str], templates: int, number: int) -> list[str]:
+    name, first, second = call["name"], call["first"], call["second"]
+    function = f'@"dsa.{name}"(ptr %"context", i64 {first}, i64 {second})'
+    if name == "issue":
+        if not first.isdecimal() or int(first) >= templates:
+            raise ImageError(f"the control core issues template {first}, which does not exist")
+        function = f'@"issue.{first}"(ptr %"context", i64 {second})'
+    status = call["result"]
+    extra = []
+    if name == "read":
+        status = f'%"status{number}"'
+        extra = [f'  {status} = call i64 @"dsa.status"(ptr %"context")']
+    return [
+        f"  {call['result']} = call i64 {function}",
+        *extra,
+        f'  %"stop{number}" = icmp ne i64 {status}, 0',
+        f'  br i1 %"stop{number}", label %"stopped", label %"go{number}"',
+        f"go{number}:",
+    ]
+
+
+def _phi(line: str, last: dict[str, str]) -> str:
+    return _PHI_FROM.sub(lambda match: f'%"{last[match["name"]]}"]', line)

@@ -1,0 +1,58 @@
+"""Host code: compiled by LLVM to an object, loaded into this process."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+
+@functools.cache
+def fingerprint() -> str:
+    """What host code depends on: the processor with its features, the system, the compiler.
+
+    Found without LLVM, which takes longer to import than many a kernel takes to run.
+    """
+    parts = [platform.machine(), sys.platform, version("llvmlite"), platform.processor()]
+    try:
+        for block in Path("/proc/cpuinfo").read_text(errors="replace").split("\n\n")[:1]:
+            kept = ("model name", "flags", "Features", "CPU part", "vendor_id", "stepping")
+            parts += [line for line in block.splitlines() if line.startswith(kept)]
+    except OSError:
+        pass
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@functools.cache
+def machine() -> Any:
+    """LLVM's target machine for this host."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+def compile_object(text: str) -> bytes:
+    """A relocatable object of a module in LLVM IR text (without triple and data layout)."""
+    import llvmlite.binding as llvm
+
+    target = machine()
+    head = f'target datalayout = "{target.target_data}"\ntarget triple = "{target.triple}"\n'
+    module = llvm.parse_assembly(head + text)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_unrolling = False  # units are written with the vectors and unrolling they need
+    options.slp_vectorization = options.loop_vectorization = False
+    builder = llvm.create_pass_builder(target, options)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(target.emit_object(module))

@@ -1,0 +1,126 @@
+"""What the engine knows about an image before it runs: static figures per template, and whether it can run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from dsalang._backend.cost import FieldValue, compute_cycles, operations, scalar
+from dsalang._backend.image.model import Image
+from dsalang._backend.isa.table import NONE, Engine
+from dsalang._backend.target import Target
+
+from ..reference.prepare import Prepared, prepare
+from . import timing
+
+_SHAPE = ("size", "batch", "m", "n", "k")
+"""Fields that costs depend on."""
+
+
+class UnsuitedError(Exception):
+    """The image is not one for the fast engine; the reference engine runs it."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A template: what timing needs to know, and where its run-time operands matter.
+
+    Attributes:
+        kind: of `timing`.
+        cycles, work: cost of the engine and operations, where they are static.
+        address: the SRAM address that names it in reports, where that is static; else -1.
+        address_operand: number of the operand that holds it, -1 for none.
+        open_cost: the cost depends on run-time operands.
+    """
+
+    prepared: Prepared
+    kind: int
+    engine: Engine
+    sem: int
+    issue: int
+    cycles: int
+    work: int
+    address: int
+    address_operand: int
+    open_cost: bool
+
+    @property
+    def name(self) -> str:
+        """The operation."""
+        return self.prepared.op
+
+
+def rows_of(image: Image, target: Target) -> tuple[Row, ...]:
+    """A row per template. Raises ImageError when the image does not fit the target."""
+    return tuple(_row(prepared, target) for prepared in prepare(image, target))
+
+
+def _row(prepared: Prepared, target: Target) -> Row:
+    op, fields = prepared.op, prepared.fields
+    names = [slot.name for slot in prepared.open]
+    kind = {"set": timing.SET, "wait": timing.TAKE}.get(op, timing.COMPUTE)
+    if kind == timing.COMPUTE and prepared.engine in (Engine.LD, Engine.ST):
+        kind = timing.DMA
+    open_cost = kind == timing.COMPUTE and any(name in _SHAPE for name in names)
+    if "sem" in names:
+        raise UnsuitedError(f"{op} with a semaphore that is known at run time only")
+    static = kind in (timing.COMPUTE, timing.DMA) and not open_cost
+    return Row(
+        prepared=prepared,
+        kind=kind,
+        engine=prepared.engine,
+        sem=scalar(fields, "sem") if "sem" in fields else -1,
+        issue=prepared.issue_cycles,
+        cycles=compute_cycles(op, fields, prepared.program, target) if static else 0,
+        work=operations(op, fields, prepared.program) if static else 0,
+        address=prepared.address(fields),
+        address_operand=_address_operand(prepared),
+        open_cost=open_cost,
+    )
+
+
+def _address_operand(prepared: Prepared) -> int:
+    """The operand that is the instruction's address in reports: that of the first field that is there."""
+    for name in ("sram", "d", "out", "arg"):
+        if name not in prepared.fields:
+            continue
+        for number, slot in enumerate(prepared.open):
+            if slot.name == name and slot.entry <= 0:
+                return number
+        value: FieldValue = prepared.fields[name]
+        if (value[0] if isinstance(value, tuple) else value) != NONE:
+            return -1
+    return -1
+
+
+def takers(rows: Sequence[Row], waited: frozenset[int] | None, semaphores: int) -> tuple[int, ...]:
+    """The engine that waits for each semaphore. Raises UnsuitedError when several set or wait for one."""
+    if waited is None:
+        raise UnsuitedError("a wait of the control core for a semaphore that is not a constant")
+    taker = [-1] * semaphores
+    setter = [-1] * semaphores
+    for sem in waited:
+        if sem < semaphores:
+            taker[sem] = Engine.CORE
+    for row in rows:
+        side = {timing.SET: setter, timing.TAKE: taker}.get(row.kind)
+        if side is None:
+            continue
+        if not 0 <= row.sem < semaphores:
+            raise UnsuitedError(f"semaphore {row.sem} does not exist")
+        if side[row.sem] not in (-1, row.engine):
+            raise UnsuitedError(f"several engines set or wait for semaphore {row.sem}")
+        side[row.sem] = row.engine
+    return tuple(Engine.CORE if engine < 0 else engine for engine in taker)
+
+
+def cycles_per_byte(target: Target, active_cores: int) -> tuple[int, int]:
+    """Cycles per byte of an HBM transfer as a fraction, as in `cost.transfer_cycles`."""
+    numerator = target.clock_mhz * 1_000_000 * active_cores
+    denominator = target.hbm.bytes_per_second
+    common = gcd(numerator, denominator)
+    numerator, denominator = numerator // common, denominator // common
+    if numerator * denominator >= 1 << 62 or numerator >= 1 << 30:
+        raise UnsuitedError("HBM bandwidth and clock have no fraction of small numbers")
+    return numerator, denominator
