@@ -41,7 +41,8 @@ class Knob(Generic[T]):
 
 _FLAGS = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 DUMPS = ("passes", "tile", "dsa", "asm", "llvm", "riscv")
-ENGINES = ("reference",)
+ENGINES = {"reference": "dsalang._runtime.reference.engine"}
+"""Engines by the name that DSA_EMULATOR takes, and the modules whose `run` they are."""
 
 
 def _flag(text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from dsalang._backend.formats import Format
 from dsalang._runtime.arrays import extents_of
 from dsalang._runtime.memory import Memory, Segment
 
-from . import dtypes
+from . import dtypes, knobs
 from .arguments import Arguments
 from .source import KernelSource
 from .specialize import Specialization
@@ -68,13 +69,14 @@ def _size(size: Any, grid: Any) -> int:
 
 def run_image(image: Image, target: Target, arguments: Arguments, grid: Grid) -> Run:
     """Run an image on the engine; arrays are written in place. Returns the engine's report."""
-    from dsalang._runtime.reference.engine import run
     from dsalang._runtime.report import Run
 
     if 0 in grid:
         return Run(image, target, ())
+    run = import_module(knobs.ENGINES[knobs.EMULATOR.get()]).run
     values = [_argument_bits(arguments, argument.name) for argument in image.arguments]
-    return run(image, target, values, grid, memory_of(arguments))
+    report: Run = run(image, target, values, grid, memory_of(arguments))
+    return report
 
 
 def memory_of(arguments: Arguments) -> Memory:
