@@ -173,6 +173,8 @@ class Builder:
             elif isinstance(op, (dsa.SetOp, dsa.WaitOp)):
                 engine = Engine(op.engine.value.data)
                 is_set = isinstance(op, dsa.SetOp)
+                if is_set and engine is Engine.CORE:
+                    raise InternalError("the control core has no set instruction")
                 signal = Signal(op, engine, op.sem.value.data, is_set, len(self.signals))
                 self.signals.append(signal)
                 found.append(signal)

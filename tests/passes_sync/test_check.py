@@ -92,6 +92,11 @@ def test_two_engines_must_not_compete_for_tokens() -> None:
     assert "race" in kinds({}, steps, [0])
 
 
+def test_the_control_core_cannot_set() -> None:
+    with pytest.raises(InternalError, match="no set"):
+        find_hazards(kernel({}, [("set", "CORE", 0)]), machine())
+
+
 def test_drains_of_several_engines_share_a_semaphore() -> None:
     drains = [step for e in ("LD", "VE") for step in (("set", e, 0), ("wait", "CORE", 0))]
     steps = [("acq", "x"), ("ld", "x"), *drains, ("ve", ["x"], []), *drains]

@@ -10,7 +10,7 @@ from sync_kernels import R, kernel, machine, pair_count, steps_text
 from sync_oracle import credits_of, races, record, simulate
 from sync_suite import SUITE
 
-from dsalang._backend.dialects import dsa
+from dsalang._backend.dialects import dsa, parse_ir, print_ir
 from dsalang._backend.dialects.locations import from_ir
 from dsalang._backend.errors import InternalError
 from dsalang._backend.passes.check import find_hazards
@@ -290,6 +290,44 @@ def test_signals_stand_at_the_lines_they_guard() -> None:
     for op in signals:
         loc = from_ir(op.location)
         assert loc is not None and loc.line == engine_line[op.engine.value.data]
+
+
+TEXT = """
+builtin.module {
+  func.func @k(%x: i64, %n: i32) attributes {dsa.alias = array<i64: 0, -1>} {
+    %r = "dsa.ring"() <{label = "x", bytes = 64 : i64, slots = 2 : i64, address = 0 : i64,
+                        shape = array<i64: 16>, fmt = "fp32"}> : () -> !dsa.ring
+    %core = "dsa.core_id"() : () -> i32
+    %cores = "dsa.num_cores"() : () -> i32
+    scf.for %program = %core to %n step %cores : i32 {
+      %s = "dsa.acquire"(%r) : (!dsa.ring) -> !dsa.slot
+      "dsa.issue"(%s, %x) <{op = "dma.load", bind = ["sram", "hbm"], fields = {}, hbm_arg = 0 : i64}>
+        : (!dsa.slot, i64) -> ()
+      "dsa.issue"(%s, %x) <{op = "dma.store", bind = ["sram", "hbm"], fields = {}, hbm_arg = 0 : i64}>
+        : (!dsa.slot, i64) -> ()
+      scf.yield
+    }
+    func.return
+  }
+}
+"""
+
+
+def test_from_ir_text() -> None:
+    module = parse_ir(TEXT)
+    sync(module, machine())
+    assert find_hazards(module, machine()) == []
+    function = next(iter(module.ops))
+    assert str(function.attributes["dsa.credits"]) == "array<i64: 0, 2>"
+    assert steps_text(parse_ir(print_ir(module))) == expect("""
+        for
+          LD wait 1
+          dma.load
+          LD set 0
+          ST wait 0
+          dma.store
+          ST set 1
+    """)
 
 
 def test_a_ring_without_an_address_is_a_bug() -> None:
