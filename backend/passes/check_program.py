@@ -274,7 +274,10 @@ def clash(first: Touch, later: Touch) -> bool:
     """Whether two touches of the same bytes need an order that the queues alone do not give."""
     a, b = first.issue.engine, later.issue.engine
     if a is b:
-        # DMA queues overlap latency, so a transfer can read what an earlier one is still to write.
+        # DMA queues overlap latency, so a transfer can read what an earlier one is still to write; but
+        # the read-modify-writes of atomics on HBM land in order.
+        if first.ring is None and later.ring is None and first.reads and later.writes:
+            return False
         return a in (Engine.LD, Engine.ST) and first.writes and later.reads
     return first.writes or later.writes
 

@@ -62,6 +62,11 @@ class Access:
     reads: bool
     writes: bool
 
+    @property
+    def atomic(self) -> bool:
+        """Reads and modifies HBM in one go."""
+        return self.ring is None and self.reads and self.writes
+
     def child_of(self, body: Body) -> int:
         """The number of the child of `body` that is or holds the op."""
         here, index = self.body, self.index

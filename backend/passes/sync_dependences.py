@@ -74,6 +74,8 @@ def _ordered(source: Access, target: Access) -> bool:
     if source.engine is Engine.CORE:
         return False  # What is issued later is ordered after what the control core has done.
     if source.engine is target.engine:
+        if source.atomic and target.atomic:
+            return False  # Atomics of one queue land in order, reads and writes together.
         return source.engine in OVERLAPPING and source.writes and target.reads
     return source.writes or target.writes
 

@@ -141,6 +141,8 @@ def _conflict(a: Event, b: Event, alias: list[int]) -> bool:
                 return True
     if a.hbm is None or b.hbm is None or a.program != b.program:
         return False
+    if same and all(a.hbm[1:] + b.hbm[1:]):
+        return False  # atomics
     x, y = a.hbm[0], b.hbm[0]
     return (x < 0 or y < 0 or alias[x] == alias[y]) and bad(*a.hbm[1:], *b.hbm[1:])
 

@@ -122,6 +122,14 @@ def test_an_atomics_old_values_are_read_by_a_store_of_the_same_queue() -> None:
     """)
 
 
+@pytest.mark.parametrize("first", ["atomic", "st"])
+def test_an_atomic_waits_for_a_store_but_not_for_an_atomic(first: str) -> None:
+    before = ("st", "x", {"arg": 0}) if first == "st" else ("atomic", "x", "off", {"arg": 0})
+    steps = [("acq", "x"), ("acq", "off"), before, ("atomic", "x", "off", {"arg": 0})]
+    text, _ = synced({"x": R(), "off": R()}, [("for", steps)])
+    assert ("ST set 0" in text) == (first == "st")
+
+
 def test_hbm_order_is_kept_within_a_program_but_not_between_programs() -> None:
     rings = {"x": R(1), "y": R(1)}
     steps = [("acq", "x"), ("st", "x", {"arg": 0}), ("acq", "y"), ("ld", "y", {"arg": 1})]
