@@ -11,8 +11,9 @@ from ..dialects.locations import from_ir
 from ..errors import SramOverflowError
 from ..isa.table import Engine
 from ..target import Target
-from .buffer_model import Rates, loop_rates
-from .sram import RingUse, fit, ring_uses
+from .buffer_model import Rates, Work, loop_rates
+from .buffer_rehearsal import rehearse
+from .sram import LIVES, RingUse, fit, ring_uses
 from .sram_overflow import kib, overflow_error
 
 
@@ -38,8 +39,7 @@ def _buffer_kernel(kernel: func.FuncOp, target: Target, num_stages: int | None) 
         slots[number] = count
     if fixed and fit(uses, slots, target) is None:
         raise _stages_error(uses, slots, fixed, target)
-    rates = loop_rates(kernel, uses, target)
-    _give(uses, slots, rates, set(fixed), target)
+    slots = _choose(kernel, uses, slots, set(fixed), target)
     for use, count in zip(uses, slots, strict=True):
         use.ring.slots = IntegerAttr(count, i64)
 
@@ -86,14 +86,42 @@ def _stages_error(
     )
 
 
+def _choose(
+    kernel: func.FuncOp, uses: Sequence[RingUse], slots: list[int], fixed: set[int], target: Target
+) -> list[int]:
+    """The best slots: more of them may force rings to share memory, which a rehearsal weighs."""
+    work = Work(target)
+    rates = loop_rates(uses, work)
+    found: list[list[int]] = []
+    for levels in range(1, len(LIVES) + 1):
+        if fit(uses, slots, target, exact=False, levels=levels) is None:
+            continue
+        more = _give(uses, slots, rates, fixed, target, levels)
+        if more not in found:
+            found.append(more)
+        if all(rates[n].wanted <= more[n] for n in rates if n not in fixed):
+            break
+    if len(found) <= 1:
+        return found[0] if found else slots
+
+    def cycles(trial: list[int]) -> float:
+        addresses = fit(uses, trial, target, exact=False)
+        assert addresses is not None
+        return rehearse(kernel, uses, trial, addresses, work)
+
+    return min(found, key=cycles)
+
+
 def _give(
     uses: Sequence[RingUse],
-    slots: list[int],
+    given: Sequence[int],
     rates: dict[int, Rates],
     fixed: set[int],
     target: Target,
-) -> None:
+    levels: int,
+) -> list[int]:
     """Raise slots step by step, the step with the largest gain per byte first, while everything fits."""
+    slots = list(given)
     open_ = {n for n in rates if n not in fixed}
     while open_:
         best = max(open_, key=lambda n: (_gain(rates[n], slots[n]) / uses[n].bytes, -n))
@@ -101,9 +129,10 @@ def _give(
             open_.discard(best)
             continue
         slots[best] += 1
-        if fit(uses, slots, target, exact=False) is None:
+        if fit(uses, slots, target, exact=False, levels=levels) is None:
             slots[best] -= 1
             open_.discard(best)
+    return slots
 
 
 def _gain(rates: Rates, slots: int) -> float:

@@ -41,9 +41,8 @@ class Rates:
     wanted: int
 
 
-def loop_rates(kernel: func.FuncOp, uses: Sequence[RingUse], target: Target) -> dict[int, Rates]:
+def loop_rates(uses: Sequence[RingUse], work: Work) -> dict[int, Rates]:
     """Rates by number of the rings that pass data between engines."""
-    work = Work(target)
     spans: dict[Block, dict[SSAValue, float]] = {}
     rates: dict[int, Rates] = {}
     for number, use in enumerate(uses):
@@ -100,13 +99,13 @@ class Timing:
                 self.free[name] += more
         for inner in op.walk():
             if isinstance(inner, dsa.IssueOp):
-                for slot in _slots(inner):
+                for slot in accessed_slots(inner):
                     self.end[slot] += more
                     self.ready[slot] = max(self.ready.get(slot, 0), self.end[slot])
 
     def issue(self, op: dsa.IssueOp) -> None:
         """Run an instruction."""
-        engine, slots = op.engine.name, _slots(op)
+        engine, slots = op.engine.name, accessed_slots(op)
         start = max(self.free[engine], *(self.ready.get(s, 0) for s in slots), 0)
         transfer = self.work.transfer(op)
         end = start + self.work.busy(op) - transfer
@@ -122,7 +121,7 @@ class Timing:
                 self.ready[slot] = complete
 
 
-def _slots(op: dsa.IssueOp) -> dict[SSAValue, str]:
+def accessed_slots(op: dsa.IssueOp) -> dict[SSAValue, str]:
     """The slots that an instruction accesses, with the letters of their roles."""
     row = BY_NAME[op.op.data]
     found: dict[SSAValue, str] = {}

@@ -142,7 +142,7 @@ def _is_private(use: RingUse, slots: int) -> bool:
     return slots == 1 and len(use.engines) == 1
 
 
-_LIVES: tuple[Callable[[RingUse, int], Interval | None], ...] = (_apart, _by_loop, _shared)
+LIVES: tuple[Callable[[RingUse, int], Interval | None], ...] = (_apart, _by_loop, _shared)
 """Lives of rings to try in turn, None being the whole program: from no false dependence to all reuse there can be.
 
 An address that two engines use makes them wait for each other although no data flows between them, so rings
@@ -158,28 +158,32 @@ def buffers(
     last = max((use.loop_wide[1] for use in uses), default=0)
     result = []
     for number, (use, count) in enumerate(zip(uses, slots, strict=True)):
-        life = _LIVES[level](use, count) or (0, last)
+        life = LIVES[level](use, count) or (0, last)
         size = slot_stride(use.bytes, target) * count
         result.append(Buffer(str(number), life[0], life[1] + 1, size))
     return result
 
 
 def fit(
-    uses: Sequence[RingUse], slots: Sequence[int], target: Target, exact: bool = True
+    uses: Sequence[RingUse],
+    slots: Sequence[int],
+    target: Target,
+    exact: bool = True,
+    levels: int = len(LIVES),
 ) -> list[int] | None:
     """The address of every ring with the least reuse that fits the SRAM; None when nothing fits.
 
-    Without `exact`, only fast packing is tried, which may miss a fit.
+    Without `exact`, only fast packing is tried, which may miss a fit; `levels` limits the reuse.
     """
     if not uses:
         return []
-    for level in range(len(_LIVES)):
+    for level in range(levels):
         problem = buffers(uses, slots, level, target)
         if lower_bound(problem) > target.sram_bytes:
             continue
         fast = pack_fast(problem)
         offsets: Offsets | None = fast if peak(problem, fast) <= target.sram_bytes else None
-        if offsets is None and exact and level == len(_LIVES) - 1:
+        if offsets is None and exact and level == len(LIVES) - 1:
             offsets = pack(problem, target.sram_bytes, EXACT_SECONDS)
         if offsets is not None:
             return [offsets[buffer.id] for buffer in problem]
@@ -188,4 +192,4 @@ def fit(
 
 def least_bytes(uses: Sequence[RingUse], slots: Sequence[int], target: Target) -> int:
     """The most bytes alive at once with all the reuse there can be."""
-    return lower_bound(buffers(uses, slots, len(_LIVES) - 1, target))
+    return lower_bound(buffers(uses, slots, len(LIVES) - 1, target))

@@ -1,0 +1,141 @@
+"""A rehearsal of a kernel: when its instructions would run with given slots and addresses.
+
+Engines are in order, hand-overs follow the slots' addresses, DMAs share the HBM port. Loops run a few times and
+then as often as they should at the pace they have reached. Used where choices cannot be told apart by the
+bounds of `buffer_model`: when rings have to share memory.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from xdsl.dialects import func, scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from .. import cost
+from ..dialects import dsa
+from .buffer_model import Work, accessed_slots, open_fields, trips
+from .sram import RingUse, slot_stride
+
+INNERMOST_TURNS, OUTER_TURNS = 8, 3
+
+Place = tuple[int, int]
+"""A ring's number and a slot of it."""
+
+
+def rehearse(
+    kernel: func.FuncOp,
+    uses: Sequence[RingUse],
+    slots: Sequence[int],
+    addresses: Sequence[int],
+    work: Work,
+) -> float:
+    """Estimated cycles of a core's share of the kernel, some programs for an unknown grid."""
+    rehearsal = _Rehearsal(uses, slots, addresses, work)
+    rehearsal.block(kernel.body.block)
+    return rehearsal.now()
+
+
+class _Rehearsal:
+    def __init__(
+        self, uses: Sequence[RingUse], slots: Sequence[int], addresses: Sequence[int], work: Work
+    ) -> None:
+        self.work, self.slots = work, slots
+        self.numbers = {use.slot: number for number, use in enumerate(uses)}
+        self.turn = [-1] * len(uses)
+        self.free: dict[str, float] = defaultdict(float)  # by engine, "HBM", "CORE"
+        self.written: dict[Place, dict[str, float]] = defaultdict(dict)
+        self.touched: dict[Place, dict[str, float]] = defaultdict(dict)
+        self.shared = _shared(uses, slots, addresses, work)
+
+    def now(self) -> float:
+        """When everything so far is over."""
+        return max(self.free.values(), default=0)
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            if isinstance(op, dsa.AcquireOp):
+                self.turn[self.numbers[op.result]] += 1
+            elif isinstance(op, dsa.IssueOp):
+                self.issue(op)
+            elif isinstance(op, dsa.ReadOp):
+                done = self.ready(op.slot, "CORE", False)
+                read = self.work.target.scalar.read_cycles
+                self.free["CORE"] = max(self.free["CORE"], done) + read
+            elif isinstance(op, scf.ForOp | scf.WhileOp):
+                self.loop(op)
+            else:
+                self.regions(op)
+
+    def regions(self, op: Operation) -> None:
+        for region in op.regions:
+            for block in region.blocks:
+                self.block(block)
+
+    def loop(self, op: Operation) -> None:
+        """Run some iterations, then shift the rest of time by what is left at the pace of the last one."""
+        nested = any(isinstance(o, scf.ForOp | scf.WhileOp) for o in op.walk() if o is not op)
+        times = trips(op)
+        run = min(times, OUTER_TURNS if nested else INNERMOST_TURNS)
+        last = self.now()
+        for _ in range(run):
+            last = self.now()
+            self.regions(op)
+        more = (times - run) * (self.now() - last)
+        if more:
+            self.free = defaultdict(float, {name: at + more for name, at in self.free.items()})
+            for times_ in (*self.written.values(), *self.touched.values()):
+                for name in times_:
+                    times_[name] += more
+
+    def place(self, slot: SSAValue) -> Place:
+        number = self.numbers[slot]
+        return number, self.turn[number] % self.slots[number]
+
+    def ready(self, slot: SSAValue, engine: str, writes: bool) -> float:
+        """When the accesses of other engines that come before this one are over."""
+        done = 0.0
+        for place in self.shared[self.place(slot)]:
+            times = (self.touched if writes else self.written)[place]
+            done = max(done, *(at for name, at in times.items() if name != engine), 0.0)
+        return done
+
+    def issue(self, op: dsa.IssueOp) -> None:
+        engine, slots = op.engine.name, accessed_slots(op)
+        self.free["CORE"] += cost.issue_cycles(len(open_fields(op)), self.work.target)
+        start = max(self.free[engine], self.free["CORE"])
+        for slot, role in slots.items():
+            start = max(start, self.ready(slot, engine, "w" in role))
+        transfer = self.work.transfer(op)
+        end = start + self.work.busy(op) - transfer
+        if transfer:
+            end = max(end, self.free["HBM"]) + transfer
+            self.free["HBM"] = end
+        self.free[engine] = end
+        complete = end + (self.work.target.hbm.latency_cycles if transfer else 0)
+        for slot, role in slots.items():
+            place = self.place(slot)
+            self.touched[place][engine] = complete
+            if "w" in role:
+                self.written[place][engine] = complete
+
+
+def _shared(
+    uses: Sequence[RingUse], slots: Sequence[int], addresses: Sequence[int], work: Work
+) -> dict[Place, list[Place]]:
+    """Which slots have bytes in common, every slot with itself included."""
+    spans: list[tuple[int, int, Place]] = []
+    for number, (use, count, address) in enumerate(zip(uses, slots, addresses, strict=True)):
+        stride = slot_stride(use.bytes, work.target)
+        starts = range(address, address + count * stride, stride)
+        spans += [(start, start + stride, (number, k)) for k, start in enumerate(starts)]
+    spans.sort()
+    shared: dict[Place, list[Place]] = {place: [place] for _, _, place in spans}
+    for i, (_, end, place) in enumerate(spans):
+        for start, _, other in spans[i + 1 :]:
+            if start >= end:
+                break
+            shared[place].append(other)
+            shared[other].append(place)
+    return shared
