@@ -19,6 +19,8 @@ from .emit import Emitter
 
 RESULT = "return"
 """The variable that holds a function's result (a keyword, so no user variable has this name)."""
+RETURNED = "return?"
+"""The variable that says whether a loop ended by `return`."""
 
 
 @dataclass
@@ -40,7 +42,11 @@ class Scope:
 
 
 class Context:
-    """The parser's state. `run_body` parses a function's statements (set once, breaks an import cycle)."""
+    """The parser's state. `run_body` parses a function's statements (set once, breaks an import cycle).
+
+    `loops` has an entry per open loop of the current function, innermost last: the variable that says
+    the loop goes on, None for a loop that is unrolled.
+    """
 
     def __init__(
         self, scope: Scope, block: Block, run_body: Callable[[Context, list[ast.stmt]], None]
@@ -50,7 +56,7 @@ class Context:
         self.node: ast.AST = scope.source.tree
         self.em = Emitter(block, self.loc)
         self.run_body = run_body
-        self.loop_depth = 0
+        self.loops: list[str | None] = []
 
     def loc(self) -> Loc:
         """The place of the node being parsed."""
@@ -77,14 +83,14 @@ class Context:
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:
         """Parse an inlined function."""
-        outer, node, depth = self.scope, self.node, self.loop_depth
+        outer, node, loops = self.scope, self.node, self.loops
         self.stack.append(scope)
-        self.scope, self.node, self.loop_depth = scope, scope.source.tree, 0
+        self.scope, self.node, self.loops = scope, scope.source.tree, []
         try:
             yield
         finally:
             self.stack.pop()
-            self.scope, self.node, self.loop_depth = outer, node, depth
+            self.scope, self.node, self.loops = outer, node, loops
 
     def read(self, name: str) -> Operand:
         """The value of a variable."""

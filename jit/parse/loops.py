@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Set
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Region, SSAValue
 
 from .. import semantics
+from ..semantics_operators import binary
 from ..values import (
     Operand,
     Static,
     Undefined,
+    Value,
     fail,
     ir_type,
 )
@@ -24,6 +26,7 @@ from .merge import (
     Kept,
     Mismatch,
     Plan,
+    choose,
     flatten,
     grow,
     initial_plan,
@@ -68,7 +71,7 @@ def _invariant_names(body: list[ast.stmt], assigned: list[str]) -> set[str]:
     return candidates
 
 
-def _plans(ctx: Context, body: list[ast.stmt], skip: set[str]) -> dict[str, Plan]:
+def _plans(ctx: Context, body: list[ast.stmt], skip: Set[str]) -> dict[str, Plan]:
     assigned = [n for n in assigned_names(body) if n not in skip]
     invariant = _invariant_names(body, assigned)
     plans: dict[str, Plan] = {}
@@ -168,46 +171,107 @@ def counted_loop(ctx: Context, node: ast.For, target: str, bounds: Bounds, run: 
     if bounds.num_stages is not None:
         op.attributes["dsa.num_stages"] = IntegerAttr(bounds.num_stages, i32)
     _leave(ctx, plans, iter(op.results), node.body)
-    ctx.write(
-        target, Undefined(f"is the counter of the loop at line {ctx.loc().line}, which has ended")
-    )
+    ctx.write(target, _ended(ctx))
+
+
+def _ended(ctx: Context) -> Undefined:
+    return Undefined(f"is the counter of the loop at line {ctx.loc().line}, which has ended")
 
 
 def _flat(ctx: Context, plans: dict[str, Plan], env: dict[str, Operand]) -> list[SSAValue]:
     return [ssa for name, plan in plans.items() for ssa in flatten(ctx.em, plan, env[name])]
 
 
-def while_loop(ctx: Context, node: ast.While, run: Body) -> None:
-    """Parse `while test` into an `scf.while`."""
+def while_loop(ctx: Context, node: ast.While, run: Body, exits: Sequence[str] = ()) -> None:
+    """Parse `while test` into an `scf.while`.
+
+    `exits`: when the body has a `break` or `return`, the variable that says the loop goes on, and
+    others that the body sets for what follows the loop.
+    """
     for part in ast.walk(node.test):
         if isinstance(part, ast.NamedExpr):
             ctx.refuse(
                 part, ":= in the condition of a while is not supported", "assign in the body"
             )
-    plans = _plans(ctx, node.body, set())
+
+    def test() -> Value | Static:
+        with ctx.at(node.test):
+            value = expression(ctx, node.test)
+            return semantics.as_condition(ctx.em, value, "the condition of while")
+
+    if not exits:
+        _general_loop(ctx, node, test, run, ())
+        return
+    go = exits[0]
+    for name in exits:
+        ctx.write(name, Static(name == go))
+
+    def guarded() -> Value | Static:
+        going = ctx.read(go)
+        assert isinstance(going, Value)
+        if isinstance(node.test, ast.Constant):
+            return semantics.as_condition(ctx.em, going if node.test.value else Static(False), "")
+        value = choose(ctx, going, test, lambda: Static(False))
+        return semantics.as_condition(ctx.em, value, "the condition of while")
+
+    _general_loop(ctx, node, guarded, run, exits)
+    del ctx.scope.env[go]
+
+
+def leaving_loop(
+    ctx: Context, node: ast.For, target: str, bounds: Bounds, run: Body, exits: Sequence[str]
+) -> None:
+    """Parse `for target in range(...)` with `break` or `return` into an `scf.while`."""
+    with ctx.at(node.iter):
+        counter = Counter(ctx.em, bounds)
+    go, position = exits[0], f"position of {exits[0]}"
+    for name in exits:
+        ctx.write(name, Static(name == go))
+    ctx.write(position, counter.lower)
+
+    def test() -> Value | Static:
+        more = binary(ctx.em, "<", ctx.read(position), counter.upper)
+        return semantics.as_condition(ctx.em, binary(ctx.em, "&", ctx.read(go), more), "")
+
+    def body() -> None:
+        at = ctx.read(position)
+        assert isinstance(at, Value)
+        ctx.write(target, counter.counter(at.ssa))
+        run()
+        ctx.write(position, binary(ctx.em, "+", at, counter.stride))
+
+    _general_loop(ctx, node, test, body, (*exits, position), {target})
+    del ctx.scope.env[go], ctx.scope.env[position]
+    ctx.write(target, _ended(ctx))
+
+
+def _general_loop(
+    ctx: Context,
+    node: ast.For | ast.While,
+    test: Callable[[], Value | Static],
+    run: Body,
+    more_names: Sequence[str],
+    skip: Set[str] = frozenset(),
+) -> None:
+    """An `scf.while` that carries what the body assigns, and `more_names`."""
+    plans = _plans(ctx, node.body, skip)
+    plans.update((name, initial_plan(ctx.scope.env[name])) for name in more_names)
     messages = len(ctx.em.messages)
     for _ in range(MAX_ATTEMPTS):
         types = [ir_type(leaf.dtype, leaf.shape) for p in plans.values() for leaf in leaves(p)]
-        test, body = Block(arg_types=types), Block(arg_types=types)
-        inner, arguments = _arguments(plans, test, 0)
-        after, more = _arguments(plans, body, 0)
+        before_block, body = Block(arg_types=types), Block(arg_types=types)
+        inner, tested = _arguments(plans, before_block, 0)
+        after, carried = _arguments(plans, body, 0)
         before = ctx.scope.env
         del ctx.em.messages[messages:]
         try:
             ctx.scope.env = {**before, **inner}
-            with ctx.em.into(test), ctx.at(node.test):
-                condition = semantics.as_condition(
-                    ctx.em, expression(ctx, node.test), "the condition of while"
-                )
+            with ctx.em.into(before_block):
+                condition = test()
                 if isinstance(condition, Static):
-                    if not condition.value:
-                        return
-                    ctx.refuse(
-                        node.test,
-                        "the condition of this while is always true: the loop never ends",
-                        "make the condition depend on a variable that the loop changes",
-                    )
-                ctx.em.add(scf.ConditionOp(condition.ssa, *test.args))
+                    _refuse_endless(ctx, node, condition)
+                    return
+                ctx.em.add(scf.ConditionOp(condition.ssa, *before_block.args))
             ctx.scope.env = {**before, **after}
             with ctx.em.into(body):
                 run()
@@ -216,10 +280,10 @@ def while_loop(ctx: Context, node: ast.While, run: Body) -> None:
             ctx.scope.env = before
         # the hand-over from test to body is a use that says nothing about reading
         used = {
-            name: [v for v in more[name] if v.uses] + [v for v in arguments[name] if _read(v)]
+            name: [v for v in carried[name] if v.uses] + [v for v in tested[name] if _read(v)]
             for name in plans
         }
-        again = _settle(ctx, plans, final, {n: used[n] or more[n] for n in plans})
+        again = _settle(ctx, plans, final, {n: used[n] or carried[n] for n in plans})
         if again is None:
             break
         plans = again
@@ -228,8 +292,17 @@ def while_loop(ctx: Context, node: ast.While, run: Body) -> None:
     with ctx.em.into(body):
         ctx.em.add(scf.YieldOp(*_flat(ctx, plans, final)))
     init = _flat(ctx, plans, ctx.scope.env)
-    op = ctx.em.add(scf.WhileOp(init, types, Region(test), Region(body)))
+    op = ctx.em.add(scf.WhileOp(init, types, Region(before_block), Region(body)))
     _leave(ctx, plans, iter(op.results), node.body)
+
+
+def _refuse_endless(ctx: Context, node: ast.For | ast.While, condition: Static) -> None:
+    if condition.value:
+        ctx.refuse(
+            node.test if isinstance(node, ast.While) else node,
+            "the condition of this while is always true: the loop never ends",
+            "make the condition depend on a variable that the loop changes, or use break",
+        )
 
 
 def _read(argument: SSAValue) -> bool:

@@ -29,10 +29,10 @@ from ..values import (
     to_python,
 )
 from .calls import bind_builtin
-from .context import RESULT, Context
+from .context import RESULT, RETURNED, Context
 from .counter import range_bounds
 from .expressions import BINARY, expression
-from .loops import counted_loop, while_loop
+from .loops import counted_loop, leaving_loop, while_loop
 from .merge import branch
 
 MAX_UNROLL = 10_000
@@ -56,16 +56,19 @@ def run(ctx: Context, statements: list[ast.stmt]) -> bool:
                     return True
                 _run_branches(ctx, condition, node.body, node.orelse)
                 continue
-            if isinstance(node, ast.For) and has_exit(node.body):
+            if isinstance(node, ast.For | ast.While) and contains_return(node):
                 unrolled = _unrolled_with_exits(ctx, node)
                 if unrolled is not None:
                     return run(ctx, [*unrolled, *rest])
+                _statement(ctx, node)
+                return _after_returning_loop(ctx, rest)
             if isinstance(node, ast.Return):
                 _return(ctx, node)
                 return True
             if isinstance(node, ast.Continue):
-                if ctx.loop_depth == 0:
-                    fail("continue is not supported here", "use if")
+                return True
+            if isinstance(node, ast.Break):
+                _stop_loop(ctx, "break")
                 return True
             _statement(ctx, node)
     return False
@@ -81,16 +84,40 @@ def _discard(_: bool) -> None:
     return None
 
 
+def _after_returning_loop(ctx: Context, rest: list[ast.stmt]) -> bool:
+    """What follows a loop with a `return` runs when the loop ended without one."""
+    returned = ctx.scope.env.get(RETURNED)
+    if not isinstance(returned, Value):
+        return run(ctx, rest)
+    branch(
+        ctx,
+        returned,
+        lambda: _stop_loop(ctx, "return") if ctx.loops else None,
+        lambda: _discard(run(ctx, rest)),
+    )
+    return True
+
+
+def _stop_loop(ctx: Context, what: str) -> None:
+    go = ctx.loops[-1] if ctx.loops else None
+    if go is None:
+        fail(f"{what} in a loop that is unrolled is not supported", "use range, or an if")
+    ctx.write(go, Static(False))
+
+
+def contains_return(node: ast.stmt) -> bool:
+    """True when a `return` stands anywhere in a statement."""
+    return any(isinstance(inner, ast.Return) for inner in ast.walk(node))
+
+
 def has_exit(statements: list[ast.stmt]) -> bool:
-    """True when statements contain a `return`, or a `continue` of the loop they are in."""
+    """True when statements contain a `return`, or a `break` or `continue` of the loop they are in."""
     for node in statements:
-        if isinstance(node, ast.Return | ast.Continue):
+        if isinstance(node, ast.Return | ast.Continue | ast.Break):
             return True
         if isinstance(node, ast.If) and (has_exit(node.body) or has_exit(node.orelse)):
             return True
-        if isinstance(node, ast.For | ast.While) and any(
-            isinstance(inner, ast.Return) for inner in ast.walk(node)
-        ):
+        if isinstance(node, ast.For | ast.While) and contains_return(node):
             return True
     return False
 
@@ -101,12 +128,16 @@ def _condition(ctx: Context, node: ast.If) -> Value | Static:
 
 
 def _return(ctx: Context, node: ast.Return) -> None:
-    if ctx.loop_depth:
-        fail(
-            "return inside a loop is not supported",
-            "set a variable in the loop and return after it, or use while with a condition",
-        )
     value = NONE if node.value is None else expression(ctx, node.value)
+    if ctx.loops:
+        if to_python(value) != (True, None):
+            fail(
+                "return of a value inside a loop is not supported",
+                "set a variable, break, and return it after the loop",
+            )
+        _stop_loop(ctx, "return")
+        ctx.write(RETURNED, Static(True))
+        return
     if len(ctx.stack) == 1 and to_python(value) != (True, None):
         fail(
             f"a kernel returns nothing, but this returns {describe(value)}",
@@ -207,32 +238,49 @@ def _for(ctx: Context, node: ast.For) -> None:
     if isinstance(iterator, tuple):
         for item in iterator:
             assign(ctx, node.target, item)
-            _loop_body(ctx, node.body, 0 if not _continues(node.body) else 1)
+            _loop_body(ctx, node.body, None)
         return
     if not isinstance(node.target, ast.Name):
         ctx.refuse(node.target, "the counter of a loop must be a name")
-    counted_loop(ctx, node, node.target.id, iterator, lambda: _loop_body(ctx, node.body, 1))
+    name = node.target.id
+    exits = _exits(ctx, node)
+    if exits:
+        leaving_loop(ctx, node, name, iterator, lambda: _loop_body(ctx, node.body, exits[0]), exits)
+    else:
+        counted_loop(ctx, node, name, iterator, lambda: _loop_body(ctx, node.body, ""))
 
 
-def _continues(body: list[ast.stmt]) -> bool:
+def _exits(ctx: Context, node: ast.For | ast.While) -> tuple[str, ...]:
+    """The variables with which a loop ends early: whether it goes on, and whether it returned."""
+    go = f"loop {len(ctx.loops)} goes on"
+    if contains_return(node):
+        return (go, RETURNED)
+    return (go,) if _leaves(node.body, ast.Break) else ()
+
+
+def _leaves(body: list[ast.stmt], *kinds: type[ast.stmt]) -> bool:
+    """True when statements contain a `break` or `continue` of the loop they are in."""
     return any(
-        isinstance(node, ast.Continue)
-        or (isinstance(node, ast.If) and (_continues(node.body) or _continues(node.orelse)))
+        isinstance(node, kinds)
+        or (
+            isinstance(node, ast.If)
+            and (_leaves(node.body, *kinds) or _leaves(node.orelse, *kinds))
+        )
         for node in body
     )
 
 
-def _loop_body(ctx: Context, body: list[ast.stmt], depth: int) -> None:
-    ctx.loop_depth += depth
+def _loop_body(ctx: Context, body: list[ast.stmt], go: str | None) -> None:
+    ctx.loops.append(go)
     try:
         run(ctx, body)
     finally:
-        ctx.loop_depth -= depth
+        ctx.loops.pop()
 
 
-def _unrolled_with_exits(ctx: Context, node: ast.For) -> list[ast.stmt] | None:
+def _unrolled_with_exits(ctx: Context, node: ast.For | ast.While) -> list[ast.stmt] | None:
     """The iterations of a compile-time loop that returns, one after the other; None for other loops."""
-    if _continues(node.body) or node.orelse:
+    if isinstance(node, ast.While) or _leaves(node.body, ast.Break, ast.Continue) or node.orelse:
         return None
     if not isinstance(node.target, ast.Name) or not _is_static_range(ctx, node.iter):
         return None
@@ -321,7 +369,9 @@ def _while(ctx: Context, node: ast.While) -> None:
         ctx.refuse(
             node.orelse[0], "else on a loop is not supported in kernels", "use an if after it"
         )
-    while_loop(ctx, node, lambda: _loop_body(ctx, node.body, 1))
+    exits = _exits(ctx, node)
+    go = exits[0] if exits else ""
+    while_loop(ctx, node, lambda: _loop_body(ctx, node.body, go), exits)
 
 
 def _pass(ctx: Context, node: ast.Pass) -> None:
@@ -335,7 +385,6 @@ HANDLERS: dict[type[ast.stmt], Callable[[Context, Any], None]] = {
 }  # fmt: skip
 
 UNSUPPORTED: dict[type[ast.stmt], tuple[str, str]] = {
-    ast.Break: ("break", "use while with a condition"),
     ast.Try: ("try", "kernels have no exceptions: check with if or tl.device_assert"),
     ast.Raise: ("raise", "use assert or tl.device_assert"),
     ast.With: ("with", ""),

@@ -138,13 +138,13 @@ class Writer:
                 lines.append(f"{indent}if {self.condition(1)}:")
                 lines += self.block(depth - 1, indent + "    ", in_loop)
                 if in_loop and self.random.random() < 0.2:
-                    lines.append(f"{indent}    continue")
+                    lines.append(f"{indent}    {self.choice('continue', 'break')}")
                 if self.random.random() < 0.5:
                     lines.append(f"{indent}else:")
                     lines += self.block(depth - 1, indent + "    ", in_loop)
             elif form < 11:
                 lines += self.loop(depth, indent)
-            elif not in_loop:
+            elif not in_loop or self.random.random() < 0.5:
                 lines.append(f"{indent}if {self.condition(1)}:")
                 lines.append(f"{indent}    tl.store(ints + {N * 3}, 7)")
                 lines.append(f"{indent}    return")
@@ -156,8 +156,7 @@ class Writer:
         inner = indent + "    "
         if self.random.random() < 0.3:
             start = f"{indent}{counter} = {self.random.randrange(4)}"
-            body = self.block(depth - 1, inner, False)
-            body = [line for line in body if "return" not in line] or [f"{inner}pass"]
+            body = self.block(depth - 1, inner, True)
             return [start, f"{indent}while {counter} > 0:", f"{inner}{counter} -= 1", *body]
         bounds = self.choice("n", "0, 3", "1, n", "n, 0, -2", "0, n, step", "n, -1, 0 - step", "2")
         function = self.choice("range", "tl.range")
@@ -165,8 +164,7 @@ class Writer:
             function, bounds = "tl.static_range", "2"
         body = self.block(depth - 1, inner, True)
         if function == "tl.static_range":
-            body = [line for line in body if "continue" not in line]
-        body = [line for line in body if "return" not in line]
+            body = [line for line in body if line.strip() not in ("continue", "break", "return")]
         return [
             f"{indent}for {counter} in {function}({bounds}):",
             *body,

@@ -132,6 +132,56 @@ def test_continue():
 
 
 @dsa.jit
+def leaving(x, out, n, m):
+    total = 0
+    for i in range(n - 1, -1, -1):
+        v = tl.load(x + i)
+        if v == 0:
+            break
+        if v < 0:
+            continue
+        total += v
+    tl.store(out, total)
+    rounds = 0
+    while True:
+        rounds += 1
+        if rounds * rounds > total:
+            break
+    tl.store(out + 1, rounds)
+    for i in range(n):
+        for j in range(m):
+            if i * j == 6:
+                tl.store(out + 2, i * 10 + j)
+                return
+            if j > i:
+                break
+        rounds += 100
+    while rounds > 0:
+        rounds -= 7
+        if rounds == 3:
+            return
+    tl.store(out + 3, rounds)
+
+
+@pytest.mark.parametrize(
+    ("x", "m", "expected"),
+    [
+        ([1, 0, 5, -2, 4], 9, [9, 4, 23, 0]),
+        ([1, 0, 5, -2, 4], 2, [9, 4, 0, -2]),
+        ([2, 2, 2, 2, 2], 1, [10, 4, 0, -2]),
+        ([0, 0, 0, 0, -1], 1, [0, 1, 0, -3]),
+    ],
+)
+def test_break_and_return_in_loops(x, m, expected):
+    out = np.zeros(4, np.int32)
+    run_kernel(leaving, x=ints(*x), out=out, n=5, m=m)
+    again = np.zeros(4, np.int32)
+    dsa.jit(leaving.fn, interpret=True)[(1,)](ints(*x), again, 5, m)
+    assert out.tolist() == again.tolist()
+    assert out[:3].tolist() == expected[:3]
+
+
+@dsa.jit
 def growing(x, out, n, N: tl.constexpr):
     acc = 0.0
     best = None
