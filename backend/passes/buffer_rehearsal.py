@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import permutations
 
 from xdsl.dialects import func, scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -124,18 +125,17 @@ class _Rehearsal:
 def _shared(
     uses: Sequence[RingUse], slots: Sequence[int], addresses: Sequence[int], work: Work
 ) -> dict[Place, list[Place]]:
-    """Which slots have bytes in common, every slot with itself included."""
-    spans: list[tuple[int, int, Place]] = []
-    for number, (use, count, address) in enumerate(zip(uses, slots, addresses, strict=True)):
-        stride = slot_stride(use.bytes, work.target)
-        starts = range(address, address + count * stride, stride)
-        spans += [(start, start + stride, (number, k)) for k, start in enumerate(starts)]
-    spans.sort()
-    shared: dict[Place, list[Place]] = {place: [place] for _, _, place in spans}
-    for i, (_, end, place) in enumerate(spans):
-        for start, _, other in spans[i + 1 :]:
-            if start >= end:
-                break
-            shared[place].append(other)
-            shared[other].append(place)
+    """Which slots wait for which: each for itself, and all slots of two rings that have bytes in common.
+
+    One pair of flags orders all accesses of two rings in their common block, whichever slots they are to.
+    """
+    shared = {(n, k): [(n, k)] for n, count in enumerate(slots) for k in range(count)}
+    spans = [
+        (address, address + count * slot_stride(use.bytes, work.target))
+        for use, count, address in zip(uses, slots, addresses, strict=True)
+    ]
+    for a, b in permutations(range(len(uses)), 2):
+        if spans[a][0] < spans[b][1] and spans[b][0] < spans[a][1]:
+            for k in range(slots[a]):
+                shared[a, k] += [(b, j) for j in range(slots[b])]
     return shared
