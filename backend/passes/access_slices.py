@@ -37,6 +37,16 @@ def source_dims(op: Operation) -> tuple[int | None, ...] | None:
     return None
 
 
+def _looked_through(value: SSAValue) -> tuple[SSAValue, ...]:
+    """The operands that a value depends on in a way that is known dim by dim."""
+    op = value.owner
+    if isinstance(op, tile.MapOp):
+        return tuple(op.args)
+    if isinstance(op, tile.VIEWS) and source_dims(op) is not None:
+        return (op.operands[0],)
+    return ()
+
+
 class Slices:
     """Slices made so far."""
 
@@ -47,23 +57,29 @@ class Slices:
 
     def depends_on(self, value: SSAValue) -> frozenset[int]:
         """The dims that the elements of a tile may depend on."""
-        found = self._depends.get(value)
-        if found is None:
-            found = self._find_dependence(value)
-            self._depends[value] = found
-        return found
+        work = [value]
+        while work:  # not recursive: a mask may hang on a long computation
+            last = work[-1]
+            unknown = [v for v in _looked_through(last) if v not in self._depends]
+            if unknown:
+                work += unknown
+            else:
+                self._depends[last] = self._dependence(last)
+                work.pop()
+        return self._depends[value]
 
-    def _find_dependence(self, value: SSAValue) -> frozenset[int]:
-        op = value.owner
-        shape = shape_of(value.type)
+    def _dependence(self, value: SSAValue) -> frozenset[int]:
+        """The dims, when those of the operands are known."""
+        op, operands = value.owner, _looked_through(value)
+        if isinstance(op, tile.MapOp):
+            return frozenset().union(*[self._depends[v] for v in operands])
+        if operands and isinstance(op, Operation):
+            dims, inner = source_dims(op), self._depends[operands[0]]
+            assert dims is not None
+            return frozenset(d for d, s in enumerate(dims) if s in inner)
         if isinstance(op, tile.SplatOp):
             return frozenset()
-        if isinstance(op, tile.MapOp):
-            return frozenset().union(*map(self.depends_on, op.args))
-        if isinstance(op, tile.VIEWS) and (dims := source_dims(op)) is not None:
-            inner = self.depends_on(op.operands[0])
-            return frozenset(d for d, s in enumerate(dims) if s in inner)
-        return frozenset(d for d, n in enumerate(shape) if n > 1)
+        return frozenset(d for d, n in enumerate(shape_of(value.type)) if n > 1)
 
     def scalar(self, value: SSAValue) -> SSAValue:
         """The one number in a tile that depends on no dim."""

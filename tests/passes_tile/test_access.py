@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import i64
 from dsalang._backend.dialects import tile
 from dsalang._backend.isa.table import INVALID_OFFSET
 from dsalang._backend.passes.access import access
+from dsalang._backend.passes.fuse import fuse
 
 from .evaluate import Machine
 from .evaluate import run as evaluate
@@ -271,3 +272,27 @@ def test_narrow_index_arithmetic_wraps_around() -> None:
     """
     (box,) = load_of(body)
     assert isinstance(box, tile.LoadBoxOp) and tile.ints(box.indexed) == (0,)
+
+
+def test_tiles_of_one_element_need_no_memory_for_their_index() -> None:
+    one = "tensor<1x!tile.ptr<f32>>"
+    body = f"""
+    %o = "tile.iota"() {{start = 3 : i32}} : () -> tensor<1xi32>
+    %l = "tile.splat"(%n) : (i32) -> tensor<1xi32>
+    %k = slt(%o, %l) : tensor<1xi32> -> tensor<1xi1>
+    %s = "tile.splat"(%x) : (!tile.ptr<f32>) -> {one}
+    %p = "tile.addptr"(%s, %o) : ({one}, tensor<1xi32>) -> {one}
+    %v = "tile.load"(%p, %k) {{operandSegmentSizes = array<i32: 1, 1, 0>}} : ({one}, tensor<1xi1>) -> tensor<1xf32>
+    """
+    module = run(body + print_value("%v", "tensor<1xf32>"), access)
+    (box,) = find(module, tile.LoadBoxOp)
+    assert not find(module, tile.ReshapeOp) and not find(module, tile.IotaOp)
+    assert number(box.lo[0]) == 0 and number(box.hi[0]) is None
+
+
+def test_long_computations_behind_a_mask() -> None:
+    chain = "%f0 = sitofp(%i) : tensor<8xi32> -> tensor<8xf32>\n"
+    chain += "".join(f"%f{k} = fexp(%f{k - 1}) : tensor<8xf32>\n" for k in range(1, 1500))
+    mask = "%k = flt(%f1499, %f0) : tensor<8xf32> -> tensor<8xi1>\n"
+    module = run(IOTA + chain + mask + MASKED + SHOW, access, fuse)
+    assert len(find(module, tile.GatherOp)) == 1
