@@ -13,7 +13,9 @@ from .sram import RingUse, least_bytes
 _SHOWN = 6
 
 
-def overflow_error(uses: Sequence[RingUse], slots: Sequence[int], target: Target) -> SramOverflowError:  # fmt: skip
+def overflow_error(
+    uses: Sequence[RingUse], slots: Sequence[int], target: Target
+) -> SramOverflowError:
     """Which buffers are the biggest, from which lines, and by how much tiles must shrink."""
     total = least_bytes(uses, slots, target)
     total = max(total, max(use.bytes * count for use, count in zip(uses, slots, strict=True)))

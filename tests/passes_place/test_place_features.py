@@ -292,6 +292,25 @@ def nested_accumulator(k: Kernel) -> None:
 
 
 @feature
+def scalars_as_tiles(k: Kernel) -> None:
+    """A scalar of the control core and one from SRAM, seen as tiles of one element and back."""
+    for number, scalar in enumerate(
+        [
+            k.map("iadd", k.pid(), k.const(4)),
+            k.reduce("isum", k.load("x", [5], k.address("x"), [4]), 0),
+        ]
+    ):
+        one = k.add(tile.ReshapeOp(scalar, (1,)))
+        k.store("out", one, out_at(k, 3 * number), [4])
+        square = k.add(tile.ReshapeOp(scalar, (1, 1)))
+        k.store("out", k.same("imul", square, square), out_at(k, 3 * number + 1), [4, 4])
+        k.store("out", k.reduce("isum", square, 1), out_at(k, 3 * number + 2), [4])
+    loaded = k.load("x", [1], k.address("x", k.pid(), 4), [4])
+    count = k.map("iand", k.add(tile.ReshapeOp(loaded, ())), k.const(7))
+    k.store("out", k.load("x", [8], k.address("x"), [4], hi=[count]), out_at(k, 10), [4])
+
+
+@feature
 def argmax(k: Kernel) -> None:
     x = k.load("x", [4, 7], k.address("x", k.pid(), 4), [28, 4])
     for axis in (0, 1):

@@ -99,10 +99,17 @@ class Placement:
         return found
 
     def operand(self, value: SSAValue) -> Operand:
-        """A scalar as a number known now, or as a control-core value; floats as their bits."""
+        """A scalar as a number known now, or as a control-core value; floats as their bits.
+
+        A view of a scalar counts as the scalar.
+        """
+        if not self.is_in_sram(value):
+            value = resolve(value).root
         if isinstance(value.owner, arith.ConstantOp):
             bits = constant_bits(value.owner)
-            return signed(bits, value.type.width.data) if isinstance(value.type, IntegerType) else bits  # fmt: skip
+            return (
+                signed(bits, value.type.width.data) if isinstance(value.type, IntegerType) else bits
+            )
         return self.core(value)
 
     def core(self, value: SSAValue) -> SSAValue:

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 from ...dialects import dsa, tile
 from ...dialects.types import format_of, shape_of
 from .emit import Placement
-from .vector import all_true, contiguous, copy
+from .vector import all_true, contiguous, copy, in_sram
 
 
 def place_print(p: Placement, op: tile.PrintOp) -> None:
@@ -29,7 +29,7 @@ def place_print(p: Placement, op: tile.PrintOp) -> None:
 
 def _whole_slot(p: Placement, value: SSAValue) -> SSAValue:
     """A slot that begins with the tile, row-major."""
-    view = contiguous(p, p.view(value))
+    view = contiguous(p, in_sram(p, value))
     if view.offset:
         packed = p.temporary("print", view.shape, view.fmt)
         copy(p, view, packed)
@@ -42,6 +42,6 @@ def place_assert(p: Placement, op: tile.AssertOp) -> None:
     if not shape_of(op.condition.type):
         condition = p.core(op.condition)
     else:
-        view = all_true(p, p.view(op.condition))
+        view = all_true(p, in_sram(p, op.condition))
         condition = p.result(dsa.ReadOp(view.slot, view.offset, view.fmt.name, i1))
     p.emit(dsa.AssertOp(condition, op.message.data))

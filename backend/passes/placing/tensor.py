@@ -50,7 +50,9 @@ def find_accumulators(entry: Block, rings: Rings) -> Accumulators:
         k = loop.body.block.args.index(op.acc) - 1
         init, yielded = loop.iter_args[k], _terminator(loop.body.block).operands[k]
         ring = rings.of[op.acc]
-        alone = len(ring.values) == 4 and {init, op.acc, op.result, loop.results[k]} == set(ring.values)  # fmt: skip
+        alone = len(ring.values) == 4 and {init, op.acc, op.result, loop.results[k]} == set(
+            ring.values
+        )
         if alone and yielded is op.result and op.acc.has_one_use() and is_zeros(init):
             found.first[op] = loop
             found.skipped.add(_owner(init))

@@ -84,7 +84,11 @@ def _as_int64(p: Placement, view: View) -> View:
     if view.fmt is _INT64:
         return view
     name, wide = view.fmt.name, _INT64.name
-    ops = (MicroOp(IN, name, name), MicroOp("sext", wide, name, 0, (0,)), MicroOp(OUT, wide, wide, srcs=(0,)))  # fmt: skip
+    ops = (
+        MicroOp(IN, name, name),
+        MicroOp("sext", wide, name, 0, (0,)),
+        MicroOp(OUT, wide, wide, srcs=(0,)),
+    )
     target = p.temporary("index", view.shape, _INT64)
     program = VectorProgram((name,), (), (wide,), ops)
     vexec(p, program, view.shape, [(view, view.strides)], [], [(target, target.strides)])
@@ -264,9 +268,7 @@ def place_atomic(p: Placement, op: tile.AtomicListOp) -> None:
     _element_lists(p, in_sram(p, op.offsets), source, issue)
 
 
-def _single(
-    p: Placement, base: SSAValue, offset: SSAValue, view: View, arg: IntegerAttr
-) -> Box:  # fmt: skip
+def _single(p: Placement, base: SSAValue, offset: SSAValue, view: View, arg: IntegerAttr) -> Box:
     """One element at a byte offset of the control core, which may be INVALID_OFFSET."""
     at = glue.widen(p, p.operand(offset))
     hi: Operand

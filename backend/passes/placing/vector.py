@@ -9,7 +9,7 @@ from itertools import product
 from xdsl.ir import SSAValue
 
 from ...dialects import tile
-from ...dialects.types import format_of
+from ...dialects.types import format_of, shape_of
 from ...formats import Format
 from ...isa.table import (
     MAX_VECTOR_DIMS,
@@ -76,7 +76,9 @@ def _without(space: Space, dim: int) -> Space:
     return Space(cut(space.sizes), tuple(cut(s) for s in space.strides), cut(space.origin))
 
 
-def slices(space: Space, kept: set[int], limit: int) -> Iterator[tuple[Space, list[int], dict[int, int]]]:  # fmt: skip
+def slices(
+    space: Space, kept: set[int], limit: int
+) -> Iterator[tuple[Space, list[int], dict[int, int]]]:
     """Split a space of too many dims into spaces of `limit` dims.
 
     Gives each with the byte offset per operand and the fixed coordinate by origin.
@@ -204,10 +206,10 @@ def fill(p: Placement, value: Operand, target: View) -> None:
 
 
 def in_sram(p: Placement, value: SSAValue) -> View:
-    """The view of a value; a scalar of the control core is written to SRAM here."""
+    """The view of a value; a scalar of the control core, or a view of one, is written to SRAM here."""
     if p.is_in_sram(value):
         return p.view(value)
-    view = p.temporary("scalar", (), format_of(value.type))
+    view = p.temporary("scalar", shape_of(value.type), format_of(value.type))
     fill(p, p.operand(value), view)
     return view
 
@@ -236,7 +238,9 @@ def place_scalar_map(p: Placement, op: tile.MapOp) -> None:
     ops: list[MicroOp] = []
     for j, value in enumerate(op.args):
         name = format_of(value.type).name
-        kind, number = (IN, inputs.index(value)) if value in inputs else (SCALAR, scalars.index(value))  # fmt: skip
+        kind, number = (
+            (IN, inputs.index(value)) if value in inputs else (SCALAR, scalars.index(value))
+        )
         ops.append(MicroOp(kind, name, name, j, (), number))
     row, result = VECTOR_OPS[op.fn.data], format_of(op.result.type).name
     source = format_of(op.args[-1].type).name
@@ -253,7 +257,9 @@ def place_scalar_map(p: Placement, op: tile.MapOp) -> None:
 # Reductions and scans
 
 
-def reduce(p: Placement, kind: str, fmt: Format, source: View, axis: int, outs: dict[str, View]) -> None:  # fmt: skip
+def reduce(
+    p: Placement, kind: str, fmt: Format, source: View, axis: int, outs: dict[str, View]
+) -> None:
     """Reduce a dim of a tile; `outs` has the targets of the fields `out` and `arg`."""
     walks = [source.strides]
     walks += [(*view.strides[:axis], 0, *view.strides[axis:]) for view in outs.values()]
@@ -278,14 +284,14 @@ def reduce(p: Placement, kind: str, fmt: Format, source: View, axis: int, outs: 
 
 def place_reduce(p: Placement, op: tile.ReduceOp) -> None:
     """A reduction along one axis."""
-    source = p.view(op.value)
+    source = in_sram(p, op.value)
     outs = {"out": p.view(op.result)}
     reduce(p, op.kind.data, source.fmt, source, op.axis.value.data, outs)
 
 
 def place_arg_reduce(p: Placement, op: tile.ArgReduceOp) -> None:
     """An extreme value and its position; a result without uses is not written."""
-    source = p.view(op.value)
+    source = in_sram(p, op.value)
     outs = {"out": p.view(op.result)} if op.result.uses else {}
     outs["arg"] = p.view(op.position)
     reduce(p, op.kind.data, source.fmt, source, op.axis.value.data, outs)
@@ -293,7 +299,7 @@ def place_arg_reduce(p: Placement, op: tile.ArgReduceOp) -> None:
 
 def place_scan(p: Placement, op: tile.ScanOp) -> None:
     """An inclusive scan along one axis."""
-    source, target, axis = p.view(op.value), p.view(op.result), op.axis.value.data
+    source, target, axis = in_sram(p, op.value), p.view(op.result), op.axis.value.data
     space = Space(source.shape, (source.strides, target.strides), tuple(range(len(source.shape))))
     for part, offsets, _ in slices(space, {axis}, MAX_VECTOR_DIMS):
         fields = Fields(
