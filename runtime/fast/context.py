@@ -11,7 +11,7 @@ class Entry(IntEnum):
     """Entries behind those that units know (`abi.Slot`)."""
 
     SRAM = Slot.SIZE  # address of the scratchpad
-    TRACE = Slot.SIZE + 1  # address of the trace buffer
+    TRACE = Slot.SIZE + 1  # address of the batch of records that is being made
     TRACE_AT = Slot.SIZE + 2  # address of the next record
     TRACE_END = Slot.SIZE + 3
     STATE = Slot.SIZE + 4  # address of the timing state
@@ -27,7 +27,10 @@ class Entry(IntEnum):
     WATCHED = Slot.SIZE + 14  # 1: Python wants the timeline after each batch
     FIRST = Slot.SIZE + 15  # operands of a service, and its results
     SECOND = Slot.SIZE + 16
-    SIZE = Slot.SIZE + 17
+    LOG = Slot.SIZE + 17  # address of the first record that is kept
+    LOG_END = Slot.SIZE + 18
+    LOGGED = Slot.SIZE + 19  # records so far
+    SIZE = Slot.SIZE + 20
 
 
 class Status(IntEnum):
@@ -56,3 +59,5 @@ POLL_WORK = 1 << 26
 """Work between two polls, in bytes moved and operations: some milliseconds."""
 BATCH = 1024
 """Records of the trace between two runs of the timing code."""
+LOG_RECORDS = 32 * BATCH
+"""Records kept after a run; a run of no more can show its timeline afterwards."""

@@ -22,17 +22,18 @@ from dsalang._backend.target import Target
 
 from ..memory import Memory as Hbm
 from ..report import Run
-from . import glue, program, simulator
-from .context import Status
+from . import glue, program, simulator, timing
+from .context import BATCH, Status
 from .objects import ObjectCache, load_or_make
 from .plan import rows_of, takers
-from .results import FastRun, Result
-from .simulator import Memory
+from .results import FastRun, Result, Source
+from .simulator import Memory, Rows, Words
 from .worker import Worker
 
 _ENTRY = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )
+_SIMULATE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _SWITCH_SECONDS = 0.05
 """How often the main thread looks up from waiting, so that Ctrl-C gets through."""
 
@@ -107,7 +108,27 @@ class Program:
         launch = _Launch(self, tuple(args), grid, memory, active, options)
         results = launch.run()
         labels = [*self.names, *(segment.label for segment in memory.segments)]
-        return FastRun(image, self.target, self.rows, launch.sample, labels, results)
+
+        def replay(records: Words) -> tuple[Rows, Rows]:
+            return self.replay(records, active)
+
+        return FastRun(
+            image, self.target, Source(self.rows, launch.sample, labels, replay), results
+        )
+
+    def replay(self, records: Words, active: int) -> tuple[Rows, Rows]:
+        """The timeline of a run whose records are all there: rows of events and of stalls."""
+        memory = Memory(self.image, self.target, self.rows, self.taker, active, 0, True)
+        simulate = _SIMULATE(simulator.address(self.cache))
+        events, stands = Rows(), Rows()
+        batch = BATCH * timing.RECORD
+        for start in range(0, max(1, records.size), batch):
+            part = records[start : start + batch]
+            memory.log[: part.size] = part
+            last = start + batch >= records.size
+            simulate(memory.pointer(memory.state), part.size // timing.RECORD, int(last))
+            memory.take_timeline(events, stands)
+        return events, stands
 
     def worker(self, active: int, segments: int, timeline: bool) -> Worker:
         """A worker that nobody uses."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Protocol
 
 from . import host

@@ -14,8 +14,10 @@ from . import timing
 from .context import BATCH, Entry, Service, Status
 from .glue import Glue, rewrite
 from .plan import Row
+from .simulator import SLOT
 
 RUN = "dsa.run"
+_ROW = 8 * timing.RECORD
 
 
 def build(image: Image, target: Target, rows: Sequence[Row], functional: bool = True) -> str:
@@ -80,7 +82,7 @@ def _append(record: _Record) -> str:
         if value is not None:
             out += f"  %w{word} = getelementptr i64, ptr %row, i64 {word}\n"
             out += f"  store i64 {value}, ptr %w{word}, align 8\n"
-    out += f"  %next = add i64 %at, {8 * timing.RECORD}\n" + _store("%next", Entry.TRACE_AT, "ta")
+    out += f"  %next = add i64 %at, {_ROW}\n" + _store("%next", Entry.TRACE_AT, "ta")
     out += _load("%end", Entry.TRACE_END) + "  %full = icmp eq i64 %next, %end\n"
     return out + (
         "  br i1 %full, label %flush, label %go\n"
@@ -134,20 +136,30 @@ def _issue(number: int, row: Row, arguments: int) -> str:
     return out + _append(_Record(number, first, second, address))
 
 
+_MOVES = {
+    "dma.load": (Slot.READ_BYTES,),
+    "dma.gather": (Slot.READ_BYTES,),
+    "dma.store": (Slot.WRITTEN_BYTES,),
+    "dma.scatter": (Slot.WRITTEN_BYTES,),
+    "dma.atomic": (Slot.READ_BYTES, Slot.WRITTEN_BYTES),
+}
+
+
 def _traffic(row: Row, arguments: int) -> str:
     """Count the bytes of a transfer for its kernel argument, or for the segment where that is unknown."""
-    out = _load("%rd", Slot.READ_BYTES) + _load("%wr", Slot.WRITTEN_BYTES)
-    out += _load("%tr", Entry.TRAFFIC) + "  %tp = inttoptr i64 %tr to ptr\n"
+    out = _load("%tr", Entry.TRAFFIC) + "  %tp = inttoptr i64 %tr to ptr\n"
     if (argument := row.prepared.template.hbm_arg) >= 0:
         out += f"  %ti = add i64 0, {2 * argument}\n"
     else:
-        # nothing was touched when there is no segment; entry `arguments` then gains nothing
+        # no segment: nothing was touched, and some entry gains nothing
         out += _load("%sg", Slot.SEGMENT) + "  %s0 = icmp slt i64 %sg, 0\n"
         out += "  %s1 = select i1 %s0, i64 0, i64 %sg\n"
         out += f"  %s2 = add i64 %s1, {arguments}\n  %ti = shl i64 %s2, 1\n"
-    for k, value in enumerate(("%rd", "%wr")):
+    for slot in _MOVES[row.name]:
+        k = int(slot == Slot.WRITTEN_BYTES)
+        out += _load(f"%m{k}", slot)
         out += f"  %tk{k} = add i64 %ti, {k}\n  %tq{k} = getelementptr i64, ptr %tp, i64 %tk{k}\n"
-        out += f"  %to{k} = load i64, ptr %tq{k}, align 8\n  %tn{k} = add i64 %to{k}, {value}\n"
+        out += f"  %to{k} = load i64, ptr %tq{k}, align 8\n  %tn{k} = add i64 %to{k}, %m{k}\n"
         out += f"  store i64 %tn{k}, ptr %tq{k}, align 8\n"
     return out
 
@@ -211,13 +223,28 @@ def _common() -> str:
     simulate = "define internal i64 @dsa.simulate(ptr %c, i64 %final) nounwind {\n"
     simulate += _load("%at", Entry.TRACE_AT) + _load("%base", Entry.TRACE)
     simulate += _load("%st", Entry.STATE) + _load("%sim", Entry.SIMULATE)
-    simulate += f"  %d = sub i64 %at, %base\n  %n = sdiv exact i64 %d, {8 * timing.RECORD}\n"
+    simulate += f"  %d = sub i64 %at, %base\n  %n = sdiv exact i64 %d, {_ROW}\n"
     simulate += "  %stp = inttoptr i64 %st to ptr\n  %fn = inttoptr i64 %sim to ptr\n"
+    simulate += f"  %tf = getelementptr i64, ptr %stp, i64 {SLOT['trace']}\n"
+    simulate += "  store i64 %base, ptr %tf, align 8\n"
     simulate += "  %r = call i64 %fn(ptr %stp, i64 %n, i64 %final)\n"
-    simulate += _store("%base", Entry.TRACE_AT, "ta") + _load("%watch", Entry.WATCHED)
+    # The next batch goes behind this one while the log has room, so that a timeline can be made later.
+    simulate += _load("%le", Entry.LOG_END) + _load("%ls", Entry.LOG)
+    simulate += f"  %ne = add i64 %at, {_ROW * BATCH}\n  %over = icmp ugt i64 %ne, %le\n"
+    simulate += "  %nb = select i1 %over, i64 %ls, i64 %at\n"
+    simulate += f"  %nend = add i64 %nb, {_ROW * BATCH}\n"
+    simulate += _load("%ld", Entry.LOGGED) + "  %lnew = add i64 %ld, %n\n"
+    for name, entry, tag in (
+        ("%nb", Entry.TRACE, "tb"),
+        ("%nb", Entry.TRACE_AT, "ta"),
+        ("%nend", Entry.TRACE_END, "te"),
+        ("%lnew", Entry.LOGGED, "tl"),
+    ):
+        simulate += _store(name, entry, tag)
+    simulate += _load("%watch", Entry.WATCHED)
     simulate += "  %w = icmp ne i64 %watch, 0\n  br i1 %w, label %tell, label %out\ntell:\n"
     simulate += (
-        _service(Service.TIMELINE, "0", "0", "tl") + "  br label %out\nout:\n  ret i64 %r\n}\n"
+        _service(Service.TIMELINE, "0", "0", "ti") + "  br label %out\nout:\n  ret i64 %r\n}\n"
     )
     service = (
         "define internal i64 @dsa.service(ptr %c, i64 %what, i64 %a, i64 %b) noinline nounwind {\n"

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dsalang._backend.errors import LaunchError
 from dsalang._backend.image.model import Image
 from dsalang._backend.isa.table import QUEUED, Engine
 from dsalang._backend.target import Target
 
 from ..report import CoreStats, Event, Reason, Run, Traffic, Wait
 from . import timing
+from .context import LOG_RECORDS
 from .plan import Row
-from .simulator import Memory, Words
+from .simulator import Memory, Rows, View, Words
 from .worker import Worker
-
-Rows = list[npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -32,52 +32,83 @@ class Result:
     prints: Sequence[str]
     events: Rows
     stands: Rows
+    records: Words | None
 
     @staticmethod
     def of(worker: Worker) -> Result:
         """Take it from a worker before its next run."""
         memory = worker.memory
         words = memory.words[: memory.kept].copy()
-        return Result(worker.core, words, worker.prints, worker.events, worker.stands)
+        return Result(
+            worker.core, words, worker.prints, worker.events, worker.stands, memory.records()
+        )
+
+
+@dataclass(frozen=True)
+class Source:
+    """What results are read with: a program's rows, a memory of a launch's layout, labels of its traffic."""
+
+    rows: Sequence[Row]
+    memory: Memory
+    labels: Sequence[str]
+    replay: Callable[[Words], tuple[Rows, Rows]]
 
 
 class FastRun(Run):
     """A report that reads the cores' results when somebody looks at it."""
 
+    _source: Source
+    _results: Sequence[Result]
+
     def __init__(
-        self,
-        image: Image,
-        target: Target,
-        rows: Sequence[Row],
-        memory: Memory,
-        labels: Sequence[str],
-        results: Sequence[Result],
+        self, image: Image, target: Target, source: Source, results: Sequence[Result]
     ) -> None:
-        self.__dict__.update(image=image, target=target)
-        self.__dict__["_parts"] = (rows, memory, labels, results)
+        self.__dict__.update(image=image, target=target, _source=source, _results=results)
 
     @cached_property
-    def cores(self) -> tuple[CoreStats, ...]:  # type: ignore[override]
+    def cores(self) -> tuple[CoreStats, ...]:
         """Each core's figures."""
-        rows, memory, labels, results = self.__dict__["_parts"]
-        return tuple(_core(result, rows, memory, labels) for result in results)
+        return tuple(_core(result, self._source) for result in self._results)
 
     @cached_property
-    def cycles(self) -> int:  # type: ignore[override]
+    def cycles(self) -> int:
         """Cycles from launch until the slowest core has finished."""
-        _, memory, _, results = self.__dict__["_parts"]
-        return max((_cycles(memory.view(result.words)) for result in results), default=0)
+        memory = self._source.memory
+        return max((_cycles(memory.view(result.words)) for result in self._results), default=0)
+
+    def timeline(self, path: str | Path) -> Path:
+        """As `Run.timeline`. A run that kept no timeline makes it from its log.
+
+        Raises LaunchError when the run was too long for that.
+        """
+        return self.detailed().timeline(path)
+
+    def detailed(self) -> Run:
+        """The report with the timeline."""
+        cores = []
+        for result in self._results:
+            if not result.events:
+                if result.records is None:
+                    raise LaunchError(
+                        f"the run issued more than {LOG_RECORDS} instructions on a core; its timeline was not kept",
+                        hint="launch with timeline=True to keep it",
+                    )
+                events, stands = self._source.replay(result.records)
+                result = replace(result, events=events, stands=stands)
+            cores.append(_core(result, self._source))
+        return Run(self.image, self.target, tuple(cores))
 
     def __reduce__(self) -> Any:
         return Run, (self.image, self.target, self.cores)
 
 
-def _cycles(view: Any) -> int:
+def _cycles(view: View) -> int:
     completed = view.array("completed", len(QUEUED))
     return max(view.value("time"), view.value("port_free"), int(completed.max()))
 
 
-def _core(result: Result, rows: Sequence[Row], memory: Memory, labels: Sequence[str]) -> CoreStats:
+def _core(result: Result, source: Source) -> CoreStats:
+    rows, memory, labels = source.rows, source.memory, source.labels
     view = memory.view(result.words)
     stats = CoreStats(result.core, cycles=_cycles(view))
     core = stats.engines[Engine.CORE]

@@ -6,12 +6,9 @@ import ctypes
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dsalang._backend.cost import compute_cycles, operations
 
 from ..reference.text import print_line
-from . import timing
 from .context import POLL_WORK, Entry, Service, Status
 
 if TYPE_CHECKING:
@@ -71,15 +68,7 @@ def _cost(worker: Worker) -> None:
 
 
 def _timeline(worker: Worker) -> None:
-    memory = worker.memory
-    for name, width, kept in (
-        ("event_count", timing.EVENT, worker.events),
-        ("stand_count", timing.STAND, worker.stands),
-    ):
-        count = memory.value(name)
-        rows = memory.array("events" if width == timing.EVENT else "stands", count * width)
-        kept.append(np.array(rows).reshape(count, width))
-        memory.clear(name)
+    worker.memory.take_timeline(worker.events, worker.stands)
 
 
 _SERVICES = {

@@ -15,11 +15,13 @@ from dsalang._backend.isa.table import QUEUED, Engine
 from dsalang._backend.target import Target
 
 from . import timing
-from .context import BATCH, Entry
+from .context import BATCH, LOG_RECORDS, Entry
 from .objects import ObjectCache, load_or_make
 from .plan import Row, cycles_per_byte
 
 Words = npt.NDArray[np.int64]
+Rows = list[Words]
+"""Batches of a timeline's rows."""
 _FIELDS = {name: str(kind) for name, kind in timing.State.__annotations__.items()}
 SLOT = {name: number for number, name in enumerate(_FIELDS)}
 """Position of each field of `timing.State`: an int itself, or the address of an array."""
@@ -42,7 +44,7 @@ def _module_text() -> str:
 
     text = module_text(timing.State, timing.FUNCTIONS)
     # the head is the compiler's to write
-    return "\n".join(l for l in text.splitlines() if not l.startswith("target "))
+    return "\n".join(line for line in text.splitlines() if not line.startswith("target "))
 
 
 class Memory:
@@ -80,14 +82,17 @@ class Memory:
             start = self.arrays[name]
             self.words[start : start + values.size] = values
             self.words[self.state + SLOT[name]] = self.pointer(start)
-        trace = self.pointer(self.arrays["trace"])
+        self.log: Words = np.empty(timing.RECORD * LOG_RECORDS, np.int64)
+        trace: int = self.log.__array_interface__["data"][0]
         words = self.words
+        words[self.state + SLOT["trace"]] = words[Entry.LOG] = trace
+        words[Entry.LOG_END] = trace + self.log.nbytes
         words[Entry.STATE] = self.pointer(self.state)
         words[Entry.TRACE] = words[Entry.TRACE_AT] = trace
         words[Entry.TRACE_END] = trace + 8 * timing.RECORD * BATCH
         words[Entry.TRAFFIC] = self.pointer(self.traffic)
         words[Entry.WATCHED] = int(timeline)
-        # Rows of the timeline and the trace need no reset, and they are the bulk.
+        # Rings of tokens and rows of the timeline need no reset, and they are the bulk.
         self.kept = min(self.arrays[name] for name in _UNRESET)
         self.start: Words = self.words[: self.kept].copy()
 
@@ -107,9 +112,25 @@ class Memory:
         """A field of the timing state."""
         return int(self.words[self.state + SLOT[name]])
 
-    def clear(self, name: str) -> None:
-        """Set a field of the timing state to 0."""
-        self.words[self.state + SLOT[name]] = 0
+    def records(self) -> Words | None:
+        """All records of the run that has ended; None when they were more than are kept."""
+        count = int(self.words[Entry.LOGGED])
+        return None if count > LOG_RECORDS else self.log[: count * timing.RECORD].copy()
+
+    def stuck_record(self, at: int) -> tuple[int, int]:
+        """Template (or timing.WAIT) and first number of record `at` of the last batch."""
+        start = (self.value("trace") - int(self.words[Entry.LOG])) // 8 + at * timing.RECORD
+        return int(self.log[start]), int(self.log[start + 1])
+
+    def take_timeline(self, events: Rows, stands: Rows) -> None:
+        """Move the rows of the timeline made since the last time to the ends of lists."""
+        for name, counter, width, kept in (
+            ("events", "event_count", timing.EVENT, events),
+            ("stands", "stand_count", timing.STAND, stands),
+        ):
+            count = self.value(counter)
+            kept.append(self.array(name, count * width).reshape(count, width).copy())
+            self.words[self.state + SLOT[counter]] = 0
 
     def array(self, name: str, count: int) -> Words:
         """The first entries of an array of the timing state."""
@@ -133,7 +154,7 @@ class View:
         return self._words[start : start + count]
 
 
-_UNRESET = ("trace", "events", "stands", "token_time", "token_reason", "take_time")
+_UNRESET = ("events", "stands", "token_time", "token_reason", "take_time")
 
 
 def _power_of_two(least: int) -> int:
@@ -197,6 +218,5 @@ def _state(
         "take_time": np.zeros(semaphores * tokens, np.int64),
         "events": np.zeros(timing.EVENT * rows_of_timeline, np.int64),
         "stands": np.zeros(4 * timing.STAND * rows_of_timeline, np.int64),
-        "trace": np.zeros(timing.RECORD * BATCH, np.int64),
     }
     return scalars, arrays

@@ -41,8 +41,7 @@ def deadlock(worker: Worker) -> DeviceError:
     full = None
     at = memory.value("at")
     if at < memory.value("records"):
-        trace = memory.array("trace", (at + 1) * timing.RECORD)
-        code, first, *_ = trace[at * timing.RECORD :].tolist()
+        code, first = memory.stuck_record(at)
         if code == timing.WAIT:
             waits.append(Waiter("the control core", first, -1))
         else:

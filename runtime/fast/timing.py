@@ -275,9 +275,9 @@ def put(s: State, sem: int, template: int, time: int) -> int:
     s.token_time[i] = time
     s.token_reason[i] = 6 + template
     j = k - s.most
-    if j >= 0 and j < s.takes[sem]:
-        if s.take_time[sem * s.tokens + (j & (s.tokens - 1))] > time:
-            overflow(s, sem, template, time)
+    late = sem * s.tokens + (j & (s.tokens - 1))
+    if j >= 0 and j < s.takes[sem] and s.take_time[late] > time:
+        overflow(s, sem, template, time)
     if k + 1 - s.takes[sem] >= s.tokens:
         overflow(s, sem, template, time)
     if s.taker[sem] < 4:
