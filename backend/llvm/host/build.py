@@ -245,6 +245,7 @@ class Code:
                 self.b.position_before(self.entry.instructions[0])
             memory = self.b.alloca(ir.ArrayType(I8, max(bytes_, 1)))
         memory.align = 64
+        memory.type = PTR  # llvmlite would have a typed pointer here
         return memory
 
     # Control flow

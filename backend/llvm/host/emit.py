@@ -10,7 +10,7 @@ from ...image.model import Image, Template
 from ...isa.check import normalized
 from ...isa.table import NONE
 from ...target import Target
-from . import dma, vexec
+from . import dma, mma, vexec
 from .abi import Fault
 from .build import I64, PTR, constant
 from .host import Host, this_host
@@ -19,6 +19,7 @@ from .unit import Spec, Unit
 EMITTERS: dict[str, Callable[[Unit], None]] = {
     "dma.load": dma.load,
     "dma.store": dma.store,
+    "mma": mma.emit,
     "vexec": vexec.emit,
 }
 """By opcode; set and wait are the engine's own."""

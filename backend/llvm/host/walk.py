@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...formats import Format
 from . import lanes
-from .build import I1, I32, I64, PTR, VOID, Int, Value, constant, list_constant, vector
+from .build import I1, I32, I64, PTR, VOID, Int, Text, Value, constant, list_constant, vector
 from .unit import Unit
 
 
@@ -67,12 +67,19 @@ class Elements:
     mask: Value | None
 
 
+class _FirstLane(Text):
+    """The mask of just lane 0. It becomes scalar code: LLVM 22 writes too much for a masked store of a truncation."""
+
+
 def load_elements(unit: Unit, fmt: Format, where: Elements) -> Value:
     """A vector of elements as register bits; lanes that are not in the mask are 0."""
     type_ = vector(lanes.storage(fmt), where.count)
     if isinstance(where.stride, int) and where.stride == fmt.bytes:
         if where.mask is None:
             value = unit.load(type_, where.pointer)
+        elif isinstance(where.mask, _FirstLane):
+            first = unit.load(type_.element, where.pointer)
+            value = unit.b.insert_element(constant(type_, 0), first, constant(I32, 0))
         else:
             name = f"llvm.masked.load.v{where.count}i{8 * fmt.bytes}.p0"
             value = unit.call(name, type_, where.pointer, where.mask, constant(type_, 0))
@@ -88,6 +95,9 @@ def load_elements(unit: Unit, fmt: Format, where: Elements) -> Value:
 def store_elements(unit: Unit, fmt: Format, bits: Value, where: Elements) -> None:
     """Store a vector of register bits; of elements at one place the last one stays."""
     value = lanes.to_memory(unit, bits, fmt)
+    if isinstance(where.mask, _FirstLane):
+        unit.store(unit.b.extract_element(value, constant(I32, 0)), where.pointer)
+        return
     if isinstance(where.stride, int) and where.stride == fmt.bytes:
         if where.mask is None:
             unit.store(value, where.pointer)
@@ -119,6 +129,8 @@ def mask_below(unit: Unit, count: Int, size: int) -> Value | None:
     if isinstance(count, int):
         if count >= size:
             return None
+        if count == 1:
+            return _FirstLane(vector(I1, size), list_constant(I1, [1, *[0] * (size - 1)]).constant)
         return list_constant(I1, [int(k < count) for k in range(size)])
     few = unit.b.trunc(unit.least(count, size), I32)
     return unit.b.icmp_signed("<", list_constant(I32, range(size)), unit.splat(few, size))

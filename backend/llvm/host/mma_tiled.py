@@ -1,0 +1,255 @@
+"""The register-tiled mma: A and B as panels of 32-bit elements, a block of D in vector registers.
+
+For every panel of D's columns, B's part is packed; for every block of rows, all of K runs with the block of D in
+registers, k ascending. Operands that are fp32 already and lie right are used where they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ... import formats
+from . import lanes, mma_pack
+from .build import F32, I1, I16, I32, PTR, VOID, Int, Value, constant, vector
+from .unit import Unit
+from .walk import Elements, load_elements, mask_below, store_elements
+
+if TYPE_CHECKING:
+    from .mma import Product
+
+_STACK_BYTES = 128 * 1024
+"""Panels up to this size are on the stack, bigger ones come from malloc."""
+_UNROLL = 4
+_DIRECT_ROWS = 32
+"""With at most so many rows of D, packing fp32 panels of B costs more than it gains."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Elements of an operand: bytes between rows (columns of B are adjacent) and between steps."""
+
+    pointer: Value
+    row: int
+    step: int
+
+
+class _Tiled:
+    def __init__(self, unit: Unit, product: Product) -> None:
+        self.unit, self.p = unit, product
+        self.m, self.n, self.k = product.m, product.n, product.k
+        self.lanes = unit.host.lanes
+        wide = unit.host.registers >= 32
+        self.rows, self.vectors = (8, 2) if wide else (6, 2)
+        self.columns = self.vectors * self.lanes
+        self.steps = mma_pack.steps(product.a.fmt, self.k)
+        self.type = vector(F32 if not product.integers else I32, self.lanes)
+        self.overflow: Value = None
+        self.a_scratch: Value = None
+        self.b_panel: Value = None
+
+
+def emit(unit: Unit, product: Product) -> None:
+    """The body of an mma with known sizes."""
+    from .mma import report_overflow
+
+    t = _Tiled(unit, product)
+    d = product.d
+    clash = unit.either(
+        unit.overlaps(d.range, product.a.range), unit.overlaps(d.range, product.b.range)
+    )
+    own = unit.at(unit.sram, d.address)
+    target, kept = unit.redirect(clash, own, d.range, d.address, copy_in=product.accumulate)
+    memory, heap = _scratch(t)
+    if product.integers and product.accumulate:
+        t.overflow = unit.allocate(4 * t.lanes)
+        unit.store(constant(t.type, 0), t.overflow)
+    unit.loop(0, product.batch, lambda i: _one(t, i, target, memory))
+    if heap:
+        unit.call("free", VOID, memory)
+    size = (product.batch, product.m, product.n)
+    unit.finish(kept, target, own, size, d.strides, lanes.storage(d.fmt))
+    if t.overflow is not None:
+        negative = unit.b.icmp_signed("<", unit.load(t.type, t.overflow), constant(t.type, 0))
+        some = unit.call(f"llvm.vector.reduce.or.v{t.lanes}i1", I1, negative)
+        report_overflow(unit, unit.b.not_(some))
+
+
+def _a_direct(t: _Tiled) -> bool:
+    return bool(t.p.a.fmt.name == "fp32")
+
+
+def _b_direct(t: _Tiled) -> bool:
+    return bool(t.p.b.fmt.name == "fp32" and t.p.b.strides[2] == 4 and t.m <= _DIRECT_ROWS)
+
+
+def _a_layout(t: _Tiled) -> tuple[int, int, int]:
+    """Bytes of A's scratch, and bytes between rows and steps in it."""
+    if _along(t):
+        row = 4 * (-(-t.steps // t.lanes) * t.lanes)
+        row += 64 if row % 2048 == 0 else 0  # not all rows in one set of the cache
+        return row * t.m, row, 4
+    step = 4 * (-(-t.m // t.lanes) * t.lanes)
+    return step * t.steps, 4, step
+
+
+def _along(t: _Tiled) -> bool:
+    """Whether A's stored rows run along K."""
+    return bool(t.p.a.strides[2] == t.p.a.fmt.bytes)
+
+
+def _scratch(t: _Tiled) -> tuple[Value, bool]:
+    unit = t.unit
+    bytes_ = 4 * t.columns * t.steps + (0 if _a_direct(t) else _a_layout(t)[0])
+    if bytes_ <= _STACK_BYTES:
+        return unit.allocate(bytes_), False
+    return unit.call("malloc", PTR, unit.i64(bytes_)), True
+
+
+def _one(t: _Tiled, i: Int, target: Value, memory: Value) -> None:
+    """One product of the batch."""
+    unit, p = t.unit, t.p
+    a, b = (unit.at(unit.sram, unit.add(x.address, unit.mul(i, x.strides[0]))) for x in (p.a, p.b))
+    d = unit.at(target, unit.mul(i, p.d.strides[0]))
+    panel = memory
+    place = _place_a(t, a, unit.at(memory, 4 * t.columns * t.steps))
+
+    def columns(j: Int, count: int) -> None:
+        source = unit.at(b, unit.mul(j, p.b.strides[2]))
+        _panel(
+            t,
+            place,
+            _place_b(t, source, panel, count),
+            unit.at(d, unit.mul(j, p.d.fmt.bytes)),
+            count,
+        )
+
+    whole = t.n // t.columns * t.columns
+    unit.loop(0, whole, lambda j: columns(j, t.columns), step=t.columns)
+    if whole < t.n:
+        columns(whole, t.n - whole)
+
+
+def _place_a(t: _Tiled, a: Value, scratch: Value) -> _Place:
+    fmt, strides = t.p.a.fmt, t.p.a.strides
+    if _a_direct(t):
+        return _Place(a, strides[1], strides[2])
+    _, row, step = _a_layout(t)
+    if _along(t):
+        mma_pack.pack_along(t.unit, fmt, a, strides[1], t.m, t.k, scratch, row)
+    else:
+        mma_pack.pack_across(t.unit, fmt, a, strides[2], t.k, t.m, scratch, step)
+    return _Place(scratch, row, step)
+
+
+def _place_b(t: _Tiled, source: Value, panel: Value, columns: int) -> _Place:
+    fmt, strides = t.p.b.fmt, t.p.b.strides
+    if _b_direct(t) and columns % t.lanes == 0:
+        return _Place(source, 4, strides[1])
+    row = 4 * t.columns
+    if strides[2] == fmt.bytes:
+        mma_pack.pack_across(t.unit, fmt, source, strides[1], t.k, columns, panel, row)
+    else:
+        mma_pack.pack_transposed(t.unit, fmt, source, strides[2], t.k, columns, panel, row)
+    return _Place(panel, 4, row)
+
+
+def _panel(t: _Tiled, a: _Place, b: _Place, d: Value, columns: int) -> None:
+    """All rows of D for one panel of columns."""
+    unit, lead = t.unit, t.p.d.strides[1]
+
+    def block(i: Int, rows: int) -> None:
+        pointer = unit.at(a.pointer, unit.mul(i, a.row))
+        _block(t, _Place(pointer, a.row, a.step), b, unit.at(d, unit.mul(i, lead)), rows, columns)
+
+    whole = t.m // t.rows * t.rows
+    unit.loop(0, whole, lambda i: block(i, t.rows), step=t.rows)
+    if whole < t.m:
+        block(whole, t.m - whole)
+
+
+def _block(t: _Tiled, a: _Place, b: _Place, d: Value, rows: int, columns: int) -> None:
+    """D[rows, columns] (+)= A · B with D in registers."""
+    unit, p = t.unit, t.p
+    vectors = -(-columns // t.lanes)
+    fresh = p.integers or not p.accumulate
+    places = []
+    for r in range(rows):
+        row = unit.at(d, unit.mul(r, p.d.strides[1]))
+        for v in range(vectors):
+            mask = mask_below(unit, columns - v * t.lanes, t.lanes)
+            at = unit.at(row, v * t.lanes * p.d.fmt.bytes)
+            places.append(Elements(at, p.d.fmt.bytes, t.lanes, mask))
+    zero = constant(t.type, 0)
+    start = [zero if fresh else _load_d(t, place) for place in places]
+
+    def steps(s: Int, *values: Value, turns: int) -> list[Value]:
+        now = list(values)
+        for u in range(turns):
+            at = unit.add(s, u)
+            now = _step(t, a, b, at, now, rows, vectors)
+        return now
+
+    turns = _UNROLL if t.steps >= 2 * _UNROLL else 1
+    whole = t.steps // turns * turns
+    values = unit.loop(0, whole, lambda s, *v: steps(s, *v, turns=turns), step=turns, carried=start)
+    for s in range(whole, t.steps):
+        values = steps(s, *values, turns=1)
+    for place, value in zip(places, values):
+        _store_d(t, place, value)
+
+
+def _step(
+    t: _Tiled, a: _Place, b: _Place, s: Int, values: list[Value], rows: int, vectors: int
+) -> list[Value]:
+    unit = t.unit
+    there = unit.at(b.pointer, unit.mul(s, b.step))
+    columns = [unit.load(t.type, there, 4 * t.lanes * v) for v in range(vectors)]
+    here = unit.at(a.pointer, unit.mul(s, a.step))
+    result = []
+    for r in range(rows):
+        factor = unit.splat(unit.load(t.type.element, here, r * a.row), t.lanes)
+        for v, column in enumerate(columns):
+            result.append(_multiply_add(t, factor, column, values[r * vectors + v]))
+    return result
+
+
+def _multiply_add(t: _Tiled, x: Value, y: Value, value: Value) -> Value:
+    unit, b = t.unit, t.unit.b
+    if not t.p.integers:
+        return unit.math("fma", x, y, value)
+    if unit.host.pair_dot:
+        pairs = vector(I16, 2 * t.lanes)
+        product = unit.call(unit.host.pair_dot, t.type, b.bitcast(x, pairs), b.bitcast(y, pairs))
+        return b.add(value, product)
+    half = constant(t.type, 16)
+    low = b.mul(b.ashr(b.shl(x, half), half), b.ashr(b.shl(y, half), half))
+    return b.add(value, b.add(low, b.mul(b.ashr(x, half), b.ashr(y, half))))
+
+
+def _load_d(t: _Tiled, place: Elements) -> Value:
+    fmt = t.p.d.fmt
+    raw = formats.by_name("uint32" if fmt.bytes == 4 else "uint16")
+    bits = load_elements(t.unit, raw, place)
+    return bits if t.p.integers else lanes.widen(t.unit, bits, fmt)
+
+
+def _store_d(t: _Tiled, place: Elements, value: Value) -> None:
+    unit, fmt = t.unit, t.p.d.fmt
+    if t.p.integers:
+        if t.p.accumulate:
+            value = _added(t, _load_d(t, place), value)
+        bits = value
+    else:
+        bits = lanes.store_float(unit, value, fmt)
+    raw = formats.by_name("uint32" if fmt.bytes == 4 else "uint16")
+    store_elements(unit, raw, bits, place)
+
+
+def _added(t: _Tiled, old: Value, product: Value) -> Value:
+    """old + product; the sign bit of `overflow` collects where it left int32. The product itself cannot."""
+    unit, b = t.unit, t.unit.b
+    total = b.add(old, product)
+    wrong = b.and_(b.xor(old, total), b.xor(product, total))
+    unit.store(b.or_(unit.load(t.type, t.overflow), wrong), t.overflow)
+    return total
