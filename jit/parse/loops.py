@@ -12,6 +12,7 @@ from xdsl.ir import Block, Region, SSAValue
 from .. import semantics
 from ..semantics_operators import binary
 from ..values import (
+    NONE,
     Operand,
     Static,
     Undefined,
@@ -19,7 +20,7 @@ from ..values import (
     fail,
     ir_type,
 )
-from .context import Context, assigned_names
+from .context import RESULT, Context, assigned_names
 from .counter import Bounds, Counter
 from .expressions import expression
 from .merge import (
@@ -93,12 +94,17 @@ def _settle(
     """The plans for another attempt, None when they hold. Raises when a type cannot settle."""
     grown: dict[str, Plan] = {}
     for name, plan in plans.items():
+        if name == RESULT and isinstance(plan, Kept):
+            grown[name] = initial_plan(final[name])
+            continue
         step = grow(plan, final.get(name))
         if not isinstance(step, Mismatch):
             grown[name] = step
             continue
         if arguments[name] and not any(argument.uses for argument in arguments[name]):
             continue  # assigned before it is read in every iteration: nothing is carried
+        if name == RESULT:
+            fail(f"the function returns different types: {step.before} and {step.after}")
         fail(
             f"the loop changes the type of {name!r}: {step.before} before the loop, "
             f"{step.after} after an iteration",
@@ -203,8 +209,7 @@ def while_loop(ctx: Context, node: ast.While, run: Body, exits: Sequence[str] = 
         _general_loop(ctx, node, test, run, ())
         return
     go = exits[0]
-    for name in exits:
-        ctx.write(name, Static(name == go))
+    _enter(ctx, exits)
 
     def guarded() -> Value | Static:
         going = ctx.read(go)
@@ -225,8 +230,7 @@ def leaving_loop(
     with ctx.at(node.iter):
         counter = Counter(ctx.em, bounds)
     go, position = exits[0], f"position of {exits[0]}"
-    for name in exits:
-        ctx.write(name, Static(name == go))
+    _enter(ctx, exits)
     ctx.write(position, counter.lower)
 
     def test() -> Value | Static:
@@ -243,6 +247,11 @@ def leaving_loop(
     _general_loop(ctx, node, test, body, (*exits, position), {target})
     del ctx.scope.env[go], ctx.scope.env[position]
     ctx.write(target, _ended(ctx))
+
+
+def _enter(ctx: Context, exits: Sequence[str]) -> None:
+    for name in exits:
+        ctx.write(name, NONE if name == RESULT else Static(name == exits[0]))
 
 
 def _general_loop(

@@ -12,6 +12,7 @@ from xdsl.ir import Block, Region, SSAValue
 from .. import dtypes, semantics
 from ..dtypes import KINDS, ElementType, dtype
 from ..values import (
+    NONE,
     Operand,
     Record,
     Static,
@@ -22,7 +23,7 @@ from ..values import (
     ir_type,
     is_number,
 )
-from .context import Context
+from .context import RESULT, Context
 from .emit import Emitter
 
 
@@ -85,16 +86,28 @@ def leaves(plan: Plan) -> Iterator[Leaf]:
 
 
 def flatten(em: Emitter, plan: Plan, operand: Operand) -> list[SSAValue]:
-    """The run-time values of an operand, converted to the plan's types."""
+    """The run-time values of an operand, converted to the plan's types.
+
+    None stands for a result that is not there yet: any value will do.
+    """
     if isinstance(plan, Leaf):
+        if same_static(operand, NONE):
+            return [_anything(em, plan).ssa]
         assert isinstance(operand, Value | Static)
         value = semantics.to_dtype_and_shape(em, operand, plan.dtype, plan.shape)
         return [value.ssa]
     if isinstance(plan, Group):
-        items = parts(operand)
+        items = (NONE,) * len(plan.items) if same_static(operand, NONE) else parts(operand)
         assert items is not None
         return [ssa for sub, item in zip(plan.items, items) for ssa in flatten(em, sub, item)]
     return []
+
+
+def _anything(em: Emitter, leaf: Leaf) -> Value:
+    if isinstance(leaf.dtype, dtype):
+        return em.constant(0, leaf.dtype, leaf.shape)
+    address = em.constant(0, dtypes.int64, leaf.shape)
+    return semantics.cast(em, address, leaf.dtype)
 
 
 def rebuild(plan: Plan, values: Iterator[SSAValue]) -> Operand:
@@ -190,6 +203,8 @@ def branch(
         blocks.append(block)
     names = dict.fromkeys([*envs[0], *envs[1]])
     plans = {name: join(envs[0].get(name), envs[1].get(name), line) for name in names}
+    if ctx.loops:  # a result is read only where `RETURNED` says that it is there
+        plans[RESULT] = _join_result(envs[0][RESULT], envs[1][RESULT], line)
     for env, block in zip(envs, blocks):
         with ctx.em.into(block):
             results = [
@@ -203,6 +218,12 @@ def branch(
     op = ctx.em.add(scf.IfOp(condition.ssa, types, Region(blocks[0]), Region(blocks[1])))
     values = iter(op.results)
     ctx.scope.env = {name: rebuild(plan, values) for name, plan in plans.items()}
+
+
+def _join_result(a: Operand, b: Operand, line: int) -> Plan:
+    if same_static(a, NONE) or same_static(b, NONE):
+        return initial_plan(b if same_static(a, NONE) else a)
+    return join(a, b, line)
 
 
 def choose(

@@ -93,9 +93,14 @@ def _after_returning_loop(ctx: Context, rest: list[ast.stmt]) -> bool:
         ctx,
         returned,
         lambda: _stop_loop(ctx, "return") if ctx.loops else None,
-        lambda: _discard(run(ctx, rest)),
+        lambda: _not_returned(ctx, rest),
     )
     return True
+
+
+def _not_returned(ctx: Context, rest: list[ast.stmt]) -> None:
+    ctx.write(RESULT, NONE)
+    run(ctx, rest)
 
 
 def _stop_loop(ctx: Context, what: str) -> None:
@@ -130,14 +135,8 @@ def _condition(ctx: Context, node: ast.If) -> Value | Static:
 def _return(ctx: Context, node: ast.Return) -> None:
     value = NONE if node.value is None else expression(ctx, node.value)
     if ctx.loops:
-        if to_python(value) != (True, None):
-            fail(
-                "return of a value inside a loop is not supported",
-                "set a variable, break, and return it after the loop",
-            )
         _stop_loop(ctx, "return")
         ctx.write(RETURNED, Static(True))
-        return
     if len(ctx.stack) == 1 and to_python(value) != (True, None):
         fail(
             f"a kernel returns nothing, but this returns {describe(value)}",
@@ -254,7 +253,7 @@ def _exits(ctx: Context, node: ast.For | ast.While) -> tuple[str, ...]:
     """The variables with which a loop ends early: whether it goes on, and whether it returned."""
     go = f"loop {len(ctx.loops)} goes on"
     if contains_return(node):
-        return (go, RETURNED)
+        return (go, RETURNED, RESULT)
     return (go,) if _leaves(node.body, ast.Break) else ()
 
 

@@ -32,6 +32,19 @@ def pick(value, limit, step: tl.constexpr = 1):
 
 
 @dsa.jit
+def seek(value, limit):
+    for i in range(4):
+        for j in range(i):
+            if i * j > value:
+                return j - i
+            if j > limit:
+                break
+        if value > limit * 3:
+            return value
+    return limit
+
+
+@dsa.jit
 def both(a, b):
     return b, a + b
 
@@ -95,6 +108,7 @@ class Writer:
             if is_int:
                 forms.append(f"tl.sum({tile} {self.choice('>', '<=')} 1)" + ".to(tl.int32)")
                 forms.append(f"tl.argmax({tile}, 0)")
+                forms.append(f"seek({one}, {self.expression('int', 0)})")
         return self.random.choice(forms)
 
     def leaf(self, kind: str) -> str:
@@ -200,7 +214,7 @@ class Writer:
 
 def define(text: str, name: str):
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    space = {"tl": tl, "pick": pick, "both": both}
+    space = {"tl": tl, "pick": pick, "both": both, "seek": seek}
     exec(compile(text, name, "exec"), space)
     return space["k"]
 

@@ -182,6 +182,47 @@ def test_break_and_return_in_loops(x, m, expected):
 
 
 @dsa.jit
+def find(x, n, wanted):
+    for i in range(n):
+        if tl.load(x + i) == wanted:
+            return i
+    return -1
+
+
+@dsa.jit
+def find_pair(x, n, total):
+    i = 0
+    while i < n:
+        for j in range(n):
+            if tl.load(x + i) + tl.load(x + j) == total:
+                return i, j * 1.5
+        i += 1
+    return n, 0.0
+
+
+@dsa.jit
+def searching(x, out, n):
+    for i in range(3):
+        tl.store(out + i, find(x, n, i * 3))
+    a, b = find_pair(x, n, 10)
+    tl.store(out + 3, a)
+    tl.store(out + 4, (b * 2).to(tl.int32))
+    a, b = find_pair(x, n, 99)
+    tl.store(out + 5, a)
+
+
+def test_values_returned_from_loops():
+    for interpreted in (False, True):
+        out = np.zeros(6, np.int32)
+        args = {"x": ints(1, 6, 3, 7), "out": out, "n": 4}
+        if interpreted:
+            dsa.jit(searching.fn, interpret=True)[(1,)](**args)
+        else:
+            run_kernel(searching, **args)
+        assert out.tolist() == [-1, 2, 1, 2, 9, 4]
+
+
+@dsa.jit
 def growing(x, out, n, N: tl.constexpr):
     acc = 0.0
     best = None

@@ -137,7 +137,7 @@ CASES = [
     ("¦global WIDTH\nWIDTH = 3", "global is not supported in kernels", "tl.store"),
     ("¦def inner(): pass", "a nested function is not supported", "@jit"),
     ("for i in (1, 2):\n    ¦break", "break in a loop that is unrolled is not supported", "range"),
-    ("for i in range(n):\n    if n > 3:\n        ¦return n", "return of a value inside a loop is not supported", "break"),
+    ("for i in range(n):\n    if n > 3:\n        ¦return n", "a kernel returns nothing, but this returns int32", "tl.store"),
     ("¦return n", "a kernel returns nothing, but this returns int32", "tl.store"),
     ("y = ¦[a for a in (1, 2)]", "a list comprehension is not supported", "static_range"),
     ("y = ¦lambda: 1", "a lambda is not supported", "@jit"),
