@@ -242,6 +242,8 @@ def attribute(ctx: Context, owner: Operand, name: str) -> Operand:
         return owner  # a constexpr parameter, already unwrapped
     if is_number(owner) and name in METHODS:
         return Method(owner, METHODS[name])
+    if is_number(owner) and name in ("dtype", "type"):  # an argument that a launch made a constant
+        return Static(semantics.literal_dtype(value))
     try:
         return wrap(getattr(value, name))
     except AttributeError:

@@ -364,6 +364,21 @@ def static_things(out, flag, KIND: tl.constexpr, EXTRA: tl.constexpr = None):
     tl.store(out + 2, (1, 2, 3)[-1] if KIND != "int" else max(1, 9, 4) - 7 // -2)
 
 
+@dsa.jit
+def constant_argument(out, n):
+    tl.static_assert(n.dtype == tl.int32)
+    tl.store(out, n.to(tl.int64) * 3)
+
+
+def test_a_launch_may_make_an_argument_constant():
+    from dsalang._jit.parse import parse
+
+    for constants, signature in (({"n": 1}, {}), ({}, {"n": "i32"})):
+        module = parse(constant_argument.source, {"out": "*i64", **signature}, constants)
+        module.verify()
+        assert ("tile.map" in str(module)) == bool(signature)
+
+
 def test_constexpr():
     out = np.zeros(3, np.int32)
     run_kernel(static_things, out=out, flag=None, KIND="int")
