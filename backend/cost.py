@@ -19,7 +19,7 @@ from .isa.table import BY_NAME, MAX_DMA_DIMS, NONE, Instruction
 from .isa.vector_ops import BY_NAME as VECTOR_OPS
 from .isa.vector_ops import CHEAP
 from .isa.vprog import INDEX, MicroOp, VectorProgram
-from .target import Target
+from .target import Target, Tensor
 
 FieldValue = int | tuple[int, ...]
 Fields = Mapping[str, FieldValue]
@@ -123,14 +123,62 @@ def issue_cycles(open_fields: int, target: Target) -> int:
 
 
 def _mma(fields: Fields, program: VectorProgram | None, target: Target) -> int:
-    tensor = target.tensor
-    native_k = min(
-        tensor.native_k(formats.BY_CODE[scalar(fields, name)].name) for name in ("fmt_a", "fmt_b")
-    )
-    blocks = scalar(fields, "batch")
-    for name, native in (("m", tensor.native_m), ("n", tensor.native_n), ("k", native_k)):
-        blocks *= -(-scalar(fields, name) // native)
-    return tensor.fill_cycles + blocks
+    formats_ = [formats.BY_CODE[scalar(fields, name)].name for name in ("fmt_a", "fmt_b")]
+    slower = min(formats_, key=lambda name: target.tensor.macs_per_cycle[name])
+    shape = tuple(scalar(fields, name) for name in ("m", "n", "k"))
+    batch = scalar(fields, "batch")
+    cycles = MMA_MODELS[target.tensor.model](shape, batch, slower, target.tensor)
+    return max(1, target.tensor.fill_cycles + cycles)
+
+
+def _cube(shape: tuple[int, ...], batch: int, fmt: str, tensor: Tensor) -> int:
+    """A native block a cycle; without overlap every block but the first fills once more."""
+    native = (tensor.native_m, tensor.native_n, tensor.native_k(fmt))
+    blocks = batch * prod(-(-size // unit) for size, unit in zip(shape, native, strict=True))
+    return blocks if tensor.overlap else blocks + (blocks - 1) * tensor.fill_cycles
+
+
+def _weight_stationary(shape: tuple[int, ...], batch: int, fmt: str, tensor: Tensor) -> int:
+    """Rows hold K, columns N: a fold loads R rows of weights, M rows stream through, R+C-2 cycles of skew."""
+    m, n, k = shape
+    rows, columns = tensor.native_m, tensor.native_n
+    packed, passes = _density(fmt, tensor)
+    folds = batch * -(-k // (rows * packed)) * -(-n // columns)
+    return _folds(folds, m * passes, 2 * rows + columns - 2, rows, tensor)
+
+
+def _output_stationary(shape: tuple[int, ...], batch: int, fmt: str, tensor: Tensor) -> int:
+    """Rows hold M, columns N: a fold streams K, with R+C-2 cycles of skew; R cycles shift the results out."""
+    m, n, k = shape
+    rows, columns = tensor.native_m, tensor.native_n
+    packed, passes = _density(fmt, tensor)
+    folds = batch * -(-m // rows) * -(-n // columns)
+    return _folds(folds, -(-k // packed) * passes, rows + columns - 2, rows, tensor)
+
+
+def _density(fmt: str, tensor: Tensor) -> tuple[int, int]:
+    """MACs along K that a cell does at once in a format, and the cycles it needs for that."""
+    cells, rate = tensor.native_m * tensor.native_n, tensor.macs_per_cycle[fmt]
+    return max(1, rate // cells), max(1, -(-cells // rate))
+
+
+def _folds(folds: int, stream: int, skew: int, exchange: int, tensor: Tensor) -> int:
+    """Cycles of `folds` that each stream for `stream` cycles.
+
+    One after another, a fold takes stream + skew; the last cycle is the result's. With overlap the next
+    fold follows the stream of the one before, once `exchange` cycles have swapped what the cells hold.
+    """
+    if not tensor.overlap:
+        return folds * (stream + skew) - 1
+    return (folds - 1) * max(stream, exchange) + stream + skew - 1
+
+
+MMA_MODELS: dict[str, Callable[[tuple[int, ...], int, str, Tensor], int]] = {
+    "cube": _cube,
+    "systolic-ws": _weight_stationary,
+    "systolic-os": _output_stationary,
+}
+"""Cycles of an mma of M, N, K and a batch without the first fill, by the model of the tensor engine."""
 
 
 def points(fields: Fields) -> int:

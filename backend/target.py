@@ -25,7 +25,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-TENSOR_MODELS = ("cube",)
+TENSOR_MODELS = ("cube", "systolic-ws", "systolic-os")
+"""How the tensor engine takes its operands; `cost.py` has a function for each, docs/targets.md the formulas."""
 COST_CLASSES = ("cheap", "medium", "costly")
 
 
@@ -47,7 +48,11 @@ class Dma:
 
 @dataclass(frozen=True)
 class Tensor:
-    """The tensor engine of a core. `native_k` and `macs_per_cycle` are per format of the operands."""
+    """The tensor engine of a core. `native_k` and `macs_per_cycle` are per format of the operands.
+
+    `native_m` and `native_n` are M and N of the block that a `cube` takes, rows and columns of a systolic array.
+    Without `overlap` a block, or a fold of a systolic array, starts when the one before it has left the engine.
+    """
 
     model: str
     native_m: int
@@ -55,6 +60,7 @@ class Tensor:
     fill_cycles: int
     macs_per_cycle: Mapping[str, int]
     max_dim: int
+    overlap: bool = True
 
     def native_k(self, fmt: str) -> int:
         """K of the native block for operands of a format: what one cycle takes."""
@@ -209,6 +215,9 @@ def _build(cls: Any, data: Mapping[str, Any], prefix: str, source: str) -> Any:
     for name, field in fields.items():
         key = prefix + name
         if name not in data:
+            if field.default is not dataclasses.MISSING:
+                values[name] = field.default
+                continue
             raise TargetError(
                 f"{source}: key {key} is missing", hint=f"add {key}; see docs/targets.md"
             )
@@ -226,6 +235,10 @@ def _value(name: str, kind: str, value: Any, key: str, source: str) -> Any:
             raise _bad(source, key, value, "a string")
         if name == "model" and value not in TENSOR_MODELS:
             raise _bad(source, key, value, f"one of {', '.join(TENSOR_MODELS)}")
+        return value
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise _bad(source, key, value, "true or false")
         return value
     if kind == "int":
         return _integer(value, key, source, *_RANGES.get(name, _POSITIVE))
