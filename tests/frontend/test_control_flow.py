@@ -273,6 +273,20 @@ def test_literals_take_the_type_of_the_loop():
 
 
 @dsa.jit
+def widening(x, out, n):
+    total = n
+    for i in range(n):
+        total += tl.load(x + i)
+    tl.store(out, total)
+
+
+def test_a_loop_variable_widens():
+    out = np.zeros(1, np.int64)
+    run_kernel(widening, x=np.array([2**40, 5], np.int64), out=out, n=2)
+    assert out[0] == 2**40 + 7
+
+
+@dsa.jit
 def collatz(x, out):
     pid = tl.program_id(0)
     n = tl.load(x + pid)
