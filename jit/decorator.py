@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from dsalang._backend.errors import LaunchError, UserError
+from dsalang._runtime.arrays import is_array
 
 from . import knobs
 from .arguments import Arguments, bind, classify
 from .interpret import session
 from .interpret.errors import fail
-from .launch import Grid, grid_of, run_image, run_interpreted
-from .machine import resolve
-from .source import KernelSource
+from .launch import Grid, grid_of, run_interpreted
+from .machine import current, resolve
+from .repeat import Guard, call_key
+from .source import EMPTY, KernelSource
 from .specialize import Specialization, from_signature, specialize
 
 if TYPE_CHECKING:
@@ -25,8 +28,11 @@ if TYPE_CHECKING:
 
     from .compiled import CompiledKernel
 
-LAUNCH_OPTIONS = ("target", "num_stages", "num_warps", "num_ctas")
+LAUNCH_OPTIONS = ("target", "num_stages", "timeline", "num_warps", "num_ctas")
 """Keyword arguments of a launch that are not the kernel's; the last two are Triton's and change nothing."""
+
+_REMEMBERED = 512
+"""Launches of a kernel that are kept ready."""
 
 _IGNORED = ("noinline", "debug", "version", "repr", "launch_metadata")
 
@@ -91,6 +97,8 @@ class JITFunction:
         self.num_stages = _stages(options.get("num_stages"))
         self._options = options
         self._images: dict[str, Image] = {}
+        self._launches: dict[Hashable, Prepared] = {}
+        self._guard: Guard | None = None
         functools.update_wrapper(self, fn)
         _ = self.source  # errors of the definition come at the definition
 
@@ -136,41 +144,96 @@ class JITFunction:
             grid: how many programs: an int, a tuple of one to three ints, or a function from the arguments
                 by name to such a tuple.
         """
-        return functools.partial(self.run, grid=grid)
+        return Launcher(self, grid)
 
     def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
         """Launch on a grid; the same as `kernel[grid](*args, **kwargs)`.
 
-        Arrays are written in place. Beside the kernel's arguments it takes `target`, `num_stages`, and
-        Triton's num_warps and num_ctas, which change nothing.
+        Arrays are written in place. Beside the kernel's arguments it takes `target`, `num_stages`, `timeline`
+        (True keeps every instruction's times also of a run with many), and Triton's num_warps and num_ctas,
+        which change nothing.
 
         Returns:
             The engine's report: cycles, microseconds, utilisation, HBM bytes, `timeline(path)`; all zero for
             a grid with no programs. None for interpreted runs, which have no times.
         """
         try:
-            return self._launch(args, kwargs, grid)
+            return self.ready(args, kwargs, grid)()
         except UserError as error:
             # The place is in the message; frames of ours say nothing to the user.
             raise error.with_traceback(None) from None
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> CompiledKernel:
-        """Compile what a launch with these arguments would run, without running it."""
+        """Compile what a launch with these arguments would run, also for this host, without running it."""
+        from .compiled import CompiledKernel
+
         try:
-            spec, _, _, options = self._prepare(args, kwargs, grid)
+            spec, _, _, options = self._prepare(args, dict(kwargs), grid)
             target = resolve(options.get("target"))
-            return CompiledKernel(self.source, spec, target, self._image(spec, target))
+            image = self._image(spec, target)
+            if not (self.interpreted or knobs.INTERPRET.get()):
+                from .engines import prepare_host
+
+                prepare_host(image, target, self._key(spec, target))
+            return CompiledKernel(self.source, spec, target, image)
         except UserError as error:
             raise error.with_traceback(None) from None
 
-    def _launch(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Any:
+    def ready(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Callable[[], Any]:
+        """What makes a launch, found from an equal one made before where that is possible."""
         if session.active():
             raise fail("a kernel cannot launch kernels", f"call it: {self.source.name}(...)")
+        sizes = grid
+        if callable(grid):
+            try:
+                sizes = grid(self._meta(args, kwargs))
+            except Exception:
+                sizes = None  # the long way has the error
+        key = call_key(args, kwargs, sizes, self.interpreted)
+        if key is not None:
+            found = self._launches.get(key)
+            if found is not None:
+                if self._guard is not None and self._guard.holds():
+                    return found.run
+                self._launches.clear()
+        run, lasting = self._look_up(args, dict(kwargs), grid if sizes is None else sizes)
+        if key is not None and lasting:
+            if not self._launches:
+                self._guard = Guard(self.source)
+            if self._guard is not None and self._guard.usable and self._guard.holds():
+                if len(self._launches) >= _REMEMBERED:
+                    self._launches.clear()
+                # A key holds the identities of the target and of functions, and addresses of arrays.
+                values = (*args, *kwargs.values())
+                alive = (current(), *(v for v in values if not is_array(v)))
+                self._launches[key] = Prepared(run, alive)
+        return run
+
+    def _meta(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by name, for grid functions; as `bind` has them when nothing is wrong."""
+        params = self.source.params
+        meta = {param.name: value for param, value in zip(params, args)}
+        for param in params[len(args) :]:
+            if param.default is not EMPTY:
+                meta[param.name] = param.default
+        meta.update(kwargs)
+        return meta
+
+    def _look_up(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any
+    ) -> tuple[Callable[[], Any], bool]:
+        """A launch made ready from the beginning, and whether an equal call may get it again."""
         spec, arguments, sizes, options = self._prepare(args, kwargs, grid)
         if self.interpreted or knobs.INTERPRET.get():
-            return run_interpreted(self.source, spec, arguments, sizes)
-        target = resolve(options.get("target"))
-        return run_image(self._image(spec, target), target, arguments, sizes)
+            return lambda: run_interpreted(self.source, spec, arguments, sizes), False
+        from .engines import launcher  # images and engines are loaded when something runs
+
+        chosen = options.get("target")
+        target = resolve(chosen)
+        image = self._image(spec, target)
+        timeline = bool(options.get("timeline", False))
+        run = launcher(image, target, self._key(spec, target), arguments, sizes, timeline)
+        return run, resolve(chosen) is target
 
     def _prepare(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any
@@ -184,10 +247,15 @@ class JITFunction:
         stages = _stages(options.get("num_stages")) or self.num_stages
         return specialize(arguments, bound, self._unspecialized, stages), arguments, sizes, options
 
-    def _image(self, spec: Specialization, target: Target) -> Image:
+    def _key(self, spec: Specialization, target: Target) -> str:
         from . import store  # images and their cache are loaded when something runs on the machine
 
-        key = store.digest(self.source, spec, target)
+        return store.digest(self.source, spec, target)
+
+    def _image(self, spec: Specialization, target: Target) -> Image:
+        from . import store
+
+        key = self._key(spec, target)
         image = self._images.get(key)
         if image is None:
             image = self._images[key] = store.image_for(self.source, spec, target, key)
@@ -222,6 +290,61 @@ class JITFunction:
             return CompiledKernel(self.source, spec, chosen, self._image(spec, chosen))
         except UserError as error:
             raise error.with_traceback(None) from None
+
+
+class Launcher:
+    """A kernel with a grid: call it, or bind arguments to it."""
+
+    __slots__ = ("_grid", "_kernel")
+
+    def __init__(self, kernel: JITFunction, grid: Any) -> None:
+        self._kernel, self._grid = kernel, grid
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Launch; see `JITFunction.run`."""
+        try:
+            return self._kernel.ready(args, kwargs, self._grid)()
+        except UserError as error:
+            raise error.with_traceback(None) from None
+
+    def bind(self, *args: Any, **kwargs: Any) -> Bound:
+        """The launch with these arguments: a function without arguments, for the tightest loops.
+
+        Arrays are passed as they are now: their memory, type and shape. Values of knobs, the target and outside
+        values of the kernel are those of now, too.
+        """
+        try:
+            return Bound(self._kernel.ready(args, kwargs, self._grid), (args, kwargs))
+        except UserError as error:
+            raise error.with_traceback(None) from None
+
+    def warmup(self, *args: Any, **kwargs: Any) -> CompiledKernel:
+        """Compile what the launch would run; see `JITFunction.warmup`."""
+        return self._kernel.warmup(*args, grid=self._grid, **kwargs)
+
+
+class Bound:
+    """A launch that is made by calling it. It keeps its arguments alive."""
+
+    __slots__ = ("_alive", "_run")
+
+    def __init__(self, run: Callable[[], Any], alive: object) -> None:
+        self._run, self._alive = run, alive
+
+    def __call__(self) -> Any:
+        """Launch; returns the report, as `kernel[grid](...)` does."""
+        try:
+            return self._run()
+        except UserError as error:
+            raise error.with_traceback(None) from None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A launch that can be made again, and what must live as long as it is remembered."""
+
+    run: Callable[[], Any]
+    alive: object
 
 
 def _stages(value: Any) -> int | None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -41,8 +41,13 @@ class Knob(Generic[T]):
 
 _FLAGS = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 DUMPS = ("passes", "tile", "dsa", "asm", "llvm", "riscv")
-ENGINES = {"reference": "dsalang._runtime.reference.engine"}
-"""Engines by the name that DSA_EMULATOR takes, and the modules whose `run` they are."""
+ENGINES = {
+    "fast": "the device image as host code",
+    "reference": "the readable definition of the machine, with all checks, slow",
+    "adversarial": "the reference engine with random delays (seed DSA_SEED)",
+    "timing": "times without data, for kernels whose control flow does not depend on it",
+}
+"""Engines by the name that DSA_EMULATOR takes (`jit/engines.py`), and what they are."""
 
 
 def _flag(text: str) -> bool:
@@ -93,13 +98,25 @@ DUMP: Knob[tuple[str, ...]] = _knob(
 )  # fmt: skip
 VERIFY = _knob("DSA_VERIFY", False, _flag, _FLAG, "run the IR verifier after each pass")
 EMULATOR = _knob(
-    "DSA_EMULATOR", "reference", _engine, f"one of {', '.join(ENGINES)}", "the engine that runs images"
+    "DSA_EMULATOR", "reference", _engine, f"one of {', '.join(ENGINES)}",
+    "the engine that runs images: " + "; ".join(f"{name}: {what}" for name, what in ENGINES.items()),
 )  # fmt: skip
+SEED = _knob("DSA_SEED", 0, int, "an integer", "seed of the adversarial engine's delays")
 WARN = _knob("DSA_WARN", True, _flag, _FLAG, "show warnings, such as an unusable cache folder")
 
 KNOBS: tuple[Knob[Any], ...] = (
-    INTERPRET, TARGET, CACHE, CACHE_DIR, DUMP, VERIFY, EMULATOR, WARN,
+    INTERPRET, TARGET, CACHE, CACHE_DIR, DUMP, VERIFY, EMULATOR, SEED, WARN,
 )  # fmt: skip
+
+
+_ENVIRONMENT: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
+# `os.environ[...]` encodes and decodes, which takes longer than the rest of a launch's look-ups.
+_RAW = [getattr(os.environ, "encodekey", str)(knob.name) for knob in KNOBS]
+
+
+def raw() -> tuple[Any, ...]:
+    """The texts of all knobs as they are in the environment; equal ones mean equal values."""
+    return tuple(map(_ENVIRONMENT.get, _RAW))
 
 
 def code_key() -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,15 +14,10 @@ from dsalang._backend.formats import Format
 from dsalang._runtime.arrays import extents_of
 from dsalang._runtime.memory import Memory, Segment
 
-from . import dtypes, knobs
+from . import dtypes
 from .arguments import Arguments
 from .source import KernelSource
 from .specialize import Specialization
-
-if TYPE_CHECKING:
-    from dsalang._backend.image.model import Image
-    from dsalang._backend.target import Target
-    from dsalang._runtime.report import Run
 
 Grid = tuple[int, int, int]
 MAX_PROGRAMS = 2**31 - 1
@@ -67,18 +61,6 @@ def _size(size: Any, grid: Any) -> int:
     return value
 
 
-def run_image(image: Image, target: Target, arguments: Arguments, grid: Grid) -> Run:
-    """Run an image on the engine; arrays are written in place. Returns the engine's report."""
-    from dsalang._runtime.report import Run
-
-    if 0 in grid:
-        return Run(image, target, ())
-    run = import_module(knobs.ENGINES[knobs.EMULATOR.get()]).run
-    values = [_argument_bits(arguments, argument.name) for argument in image.arguments]
-    report: Run = run(image, target, values, grid, memory_of(arguments))
-    return report
-
-
 def memory_of(arguments: Arguments) -> Memory:
     """The arrays of a launch as the machine's memory, at their real addresses."""
     extents, _ = extents_of(list(arguments.pointers.items()))
@@ -88,7 +70,8 @@ def memory_of(arguments: Arguments) -> Memory:
     )
 
 
-def _argument_bits(arguments: Arguments, name: str) -> int:
+def argument_bits(arguments: Arguments, name: str) -> int:
+    """An argument as the i64 that the glue gets."""
     if name in arguments.pointers:
         return arguments.pointers[name].address
     kind, value = arguments.scalars[name]

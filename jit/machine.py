@@ -26,7 +26,7 @@ def resolve(target: str | Path | Target | None) -> Target:
     if isinstance(target, Target):
         return target
     if target is None:
-        return _scoped.get() or _default or resolve(knobs.TARGET.get())
+        return current() or resolve(knobs.TARGET.get())
     if not isinstance(target, (str, Path)):
         raise TargetError(
             f"{target!r} is not a target", hint="pass a name, a file, or a dsa.Target"
@@ -34,6 +34,11 @@ def resolve(target: str | Path | Target | None) -> Target:
     if str(target).endswith(".toml"):
         return Target.from_file(target)
     return _shipped(str(target))
+
+
+def current() -> Target | None:
+    """The target of the innermost `with dsa.target(...)`, else of `dsa.set_target`; None when neither says."""
+    return _scoped.get() or _default
 
 
 @cache

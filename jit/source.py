@@ -152,7 +152,7 @@ class KernelSource:
                     pending.append((f"{way}:{path}", callee))
                     place = f"{callee.file}:{callee.first_line}"
                     found[f"{way}:{path}"] = f"{place}\n{callee.text}"
-                elif not _is_code(value):
+                elif not is_code(value):
                     found[f"{way}:{path}"] = value
         return found
 
@@ -174,15 +174,20 @@ class KernelSource:
                 found[name] = None
         return list(found)
 
-    def _references(self) -> Iterator[tuple[str, Any]]:
-        for name, *path in self._paths:
+    def references(self) -> Iterator[tuple[tuple[str, ...], Any]]:
+        """Outside values that the function reads now, with the names that lead to them."""
+        for path in self._paths:
             try:
-                value = self.lookup(name)
-                for attribute in path:
+                value = self.lookup(path[0])
+                for attribute in path[1:]:
                     value = getattr(value, attribute)
             except (KeyError, AttributeError, NameError):
                 continue
-            yield ".".join([name, *path]), value
+            yield path, value
+
+    def _references(self) -> Iterator[tuple[str, Any]]:
+        for path, value in self.references():
+            yield ".".join(path), value
         for param in self.params:
             if param.default is not EMPTY:
                 yield f"{param.name}=", param.default
@@ -230,13 +235,13 @@ def source_of(value: Any) -> KernelSource | None:
     return found if isinstance(found, KernelSource) else None
 
 
-def _is_code(value: object) -> bool:
+def is_code(value: object) -> bool:
     """True for what is the same in every run of a program: modules, classes, functions.
 
     Not for all that can be called: dtypes and constexprs can, too.
     """
     if isinstance(value, constexpr):
-        return _is_code(value.value)
+        return is_code(value.value)
     return isinstance(
         value,
         types.ModuleType

@@ -1,4 +1,4 @@
-"""The cache of device images: files named by the hash of everything they depend on.
+"""The cache of device images and of the host code made from them: files named by the hash of everything they depend on.
 
 Safe with many processes at once and with a process killed at any point: an entry is a whole ELF file that
 appears by a rename, its own digest is checked when it is read, and what does not check is made again. A lock
@@ -26,7 +26,7 @@ from dsalang._backend.image.model import Image
 LOCK_SECONDS = 30.0
 """How long a process waits for another one that compiles the same kernel before it compiles too."""
 
-_SUFFIX = ".elf"
+_SUFFIX, _OBJECT = ".elf", ".o"
 
 
 class CacheWarning(RuntimeWarning):
@@ -95,13 +95,29 @@ class Cache:
 
     def write(self, key: str, image: Image) -> None:
         """Keep an image. A folder that cannot be written is not an error."""
-        path = self.path(key)
+        self._write(self.path(key), save(image))
+
+    def read_object(self, key: str) -> bytes | None:
+        """The file of host code of a key, unchecked; None when there is none."""
+        try:
+            return self.path(key).with_suffix(_OBJECT).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._unusable(error)
+            return None
+
+    def write_object(self, key: str, data: bytes) -> None:
+        """Keep a file of host code; it has its own digest inside."""
+        self._write(self.path(key).with_suffix(_OBJECT), data)
+
+    def _write(self, path: Path, data: bytes) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(save(image))
+                    file.write(data)
                 os.replace(name, path)
             except BaseException:
                 os.unlink(name)
@@ -110,14 +126,15 @@ class Cache:
             self._unusable(error)
 
     def info(self) -> CacheInfo:
-        """Number and size of the entries."""
+        """Number of the images; their size with that of the host code beside them."""
         sizes = [_size(path) for path in self._files(_SUFFIX)]
-        return CacheInfo(self.folder, len(sizes), sum(sizes))
+        host = sum(_size(path) for path in self._files(_OBJECT))
+        return CacheInfo(self.folder, len(sizes), sum(sizes) + host)
 
     def clear(self) -> int:
         """Delete all entries, and what killed processes have left. Returns the number of entries."""
         count = 0
-        for suffix in (_SUFFIX, ".tmp"):
+        for suffix in (_SUFFIX, _OBJECT, ".tmp"):
             for path in self._files(suffix):
                 try:
                     path.unlink()

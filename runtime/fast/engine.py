@@ -7,8 +7,9 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -27,7 +28,7 @@ from .context import BATCH, Status
 from .objects import ObjectCache, load_or_make
 from .plan import rows_of, takers
 from .results import FastRun, Result, Source
-from .simulator import Memory, Rows, Words
+from .simulator import Layout, Memory, Rows, Words
 from .worker import Worker
 
 _ENTRY = ctypes.CFUNCTYPE(
@@ -66,7 +67,8 @@ class Program:
     cache: ObjectCache | None = None
     key: str | None = None
     functional: bool = True
-    _idle: dict[tuple[int, int, bool], list[Worker]] = field(default_factory=dict)
+    _layouts: dict[tuple[int, int, bool], Layout] = field(default_factory=dict)
+    _idle: dict[int, list[Worker]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -77,7 +79,6 @@ class Program:
         ops = {row.name for row in self.rows}
         # Atomics of several cores take turns, and printed lines come core by core.
         self.ordered = "dma.atomic" in ops or bool(image.prints)
-        self.names = [argument.name for argument in image.arguments]
 
     @cached_property
     def entry(self) -> Callable[[int, int, int, int], int]:
@@ -91,6 +92,11 @@ class Program:
         self._code = load_or_make(self.cache, f"{kind}-{key}", make, (program.RUN,))
         return _ENTRY(self._code.symbols[program.RUN])
 
+    def load(self) -> None:
+        """Have all host code compiled and loaded."""
+        _ = self.entry
+        simulator.address(self.cache)
+
     def run(
         self,
         args: Sequence[int],
@@ -99,26 +105,25 @@ class Program:
         options: Options = DEFAULT,
     ) -> Run:
         """Run over a grid; stores go to the memory's arrays in place. Errors as in the reference engine."""
-        image = self.image
-        if len(args) != len(image.arguments):
+        return self.launch(args, grid, memory, options).run()
+
+    def launch(
+        self,
+        args: Sequence[int],
+        grid: tuple[int, int, int],
+        memory: Hbm,
+        options: Options = DEFAULT,
+    ) -> Launch:
+        """A run made ready; the arrays must live when it runs. Raises LaunchError."""
+        if len(args) != len(self.image.arguments):
             raise LaunchError(
-                f"kernel {image.name!r} takes {len(image.arguments)} arguments, not {len(args)}"
+                f"kernel {self.image.name!r} takes {len(self.image.arguments)} arguments, not {len(args)}"
             )
-        active = max(1, min(self.target.cores, grid[0] * grid[1] * grid[2]))
-        launch = _Launch(self, tuple(args), grid, memory, active, options)
-        results = launch.run()
-        labels = [*self.names, *(segment.label for segment in memory.segments)]
-
-        def replay(records: Words) -> tuple[Rows, Rows]:
-            return self.replay(records, active)
-
-        return FastRun(
-            image, self.target, Source(self.rows, launch.sample, labels, replay), results
-        )
+        return Launch(self, tuple(args), grid, memory, options)
 
     def replay(self, records: Words, active: int) -> tuple[Rows, Rows]:
         """The timeline of a run whose records are all there: rows of events and of stalls."""
-        memory = Memory(self.image, self.target, self.rows, self.taker, active, 0, True)
+        memory = Memory(self.layout(active, 0, True))
         simulate = _SIMULATE(simulator.address(self.cache))
         events, stands = Rows(), Rows()
         batch = BATCH * timing.RECORD
@@ -126,29 +131,37 @@ class Program:
             part = records[start : start + batch]
             memory.log[: part.size] = part
             last = start + batch >= records.size
-            simulate(memory.pointer(memory.state), part.size // timing.RECORD, int(last))
+            simulate(memory.pointer(memory.layout.state), part.size // timing.RECORD, int(last))
             memory.take_timeline(events, stands)
         return events, stands
 
-    def worker(self, active: int, segments: int, timeline: bool) -> Worker:
-        """A worker that nobody uses."""
+    def layout(self, active: int, segments: int, timeline: bool) -> Layout:
+        """The layout of a core's memory."""
         key = (active, segments, timeline)
         with self._lock:
-            idle = self._idle.get(key)
-            if idle:
-                return idle.pop()
-        memory = Memory(self.image, self.target, self.rows, self.taker, active, segments, timeline)
-        simulate = simulator.address(self.cache)
-        return Worker(self.image, self.target, self.rows, memory, simulate)
+            if key not in self._layouts:
+                self._layouts[key] = Layout(
+                    self.image, self.target, self.rows, self.taker, active, segments, timeline
+                )
+            return self._layouts[key]
 
-    def give_back(self, worker: Worker, active: int, segments: int, timeline: bool) -> None:
-        """Let others use a worker."""
+    @contextmanager
+    def workers(self, layout: Layout, count: int) -> Iterator[list[Worker]]:
+        """Workers that nobody else uses meanwhile."""
         with self._lock:
-            self._idle.setdefault((active, segments, timeline), []).append(worker)
+            idle = self._idle.setdefault(id(layout), [])
+            taken = [idle.pop() for _ in range(min(count, len(idle)))]
+        while len(taken) < count:
+            taken.append(Worker(self, Memory(layout), simulator.address(self.cache)))
+        try:
+            yield taken
+        finally:
+            with self._lock:
+                idle.extend(taken)
 
 
-class _Launch:
-    """One run of a program."""
+class Launch:
+    """A program with arguments and a grid; `run` may be called again and again."""
 
     def __init__(
         self,
@@ -156,52 +169,42 @@ class _Launch:
         args: tuple[int, ...],
         grid: tuple[int, int, int],
         memory: Hbm,
-        active: int,
         options: Options,
     ) -> None:
-        self.program, self.args, self.hbm = program_, args, memory
-        self.active, self.options = active, options
+        self.program, self.args, self.hbm, self.options = program_, args, memory, options
+        image, target = program_.image, program_.target
+        self.active = active = max(1, min(target.cores, grid[0] * grid[1] * grid[2]))
         values = [*args, *grid]
         self.values = np.array([v & (1 << 64) - 1 for v in values], np.uint64)
         self.address: int = self.values.__array_interface__["data"][0]
         self.segments = segment_table(memory)
-        self.sample: Memory
-        self.workers: list[Worker] = []
+        limit = options.threads or os.cpu_count() or 1
+        self.threads = 1 if program_.ordered else min(limit, active)
+        self.layout = program_.layout(active, len(self.segments), options.timeline)
+        arguments = [argument.name for argument in image.arguments]
+        labels = [*arguments, *(segment.label for segment in memory.segments)]
+        self.source = Source(
+            program_.rows, self.layout, labels, lambda records: program_.replay(records, active)
+        )
 
-    def run(self) -> list[Result]:
-        """The results of all cores, by core."""
-        limit = self.options.threads or os.cpu_count() or 1
-        threads = 1 if self.program.ordered else min(limit, self.active)
-        if threads == 1:
-            worker = self.take()
-            try:
-                return [self.core(worker, core) for core in range(self.active)]
-            finally:
-                self.release()
-        return self.parallel(threads)
-
-    def take(self) -> Worker:
-        """A worker of this launch's own."""
-        worker = self.program.worker(self.active, len(self.segments), self.options.timeline)
-        self.workers.append(worker)
-        self.sample = worker.memory
-        return worker
-
-    def release(self) -> None:
-        """Give the workers back."""
-        for worker in self.workers:
-            self.program.give_back(worker, self.active, len(self.segments), self.options.timeline)
-        self.workers = []
+    def run(self) -> Run:
+        """Run; stores go to the memory's arrays in place."""
+        with self.program.workers(self.layout, self.threads) as workers:
+            if self.threads == 1:
+                results = [self.core(workers[0], core) for core in range(self.active)]
+            else:
+                results = self.parallel(workers)
+        return FastRun(self.program.image, self.program.target, self.source, results)
 
     def core(self, worker: Worker, core: int) -> Result:
         """Run one core."""
         worker.start(core, self.address, self.segments, self.args, self.hbm, self.options.write)
         status = self.program.entry(worker.memory.address, self.address, core, self.active)
-        if status != Status.DONE or worker.memory.value("over_time") >= 0:
+        if status != Status.DONE or worker.memory.view.value("over_time") >= 0:
             worker.check(status)
         return Result.of(worker)
 
-    def parallel(self, threads: int) -> list[Result]:
+    def parallel(self, workers: list[Worker]) -> list[Result]:
         """Cores on several threads. The error of the lowest core counts, as when they run in order."""
         _ = self.program.entry  # compiled once, not by every thread
         results: list[Result | None] = [None] * self.active
@@ -222,7 +225,6 @@ class _Launch:
                         errors[core] = error
                     return
 
-        workers = [self.take() for _ in range(threads)]
         futures = [_pool().submit(work, worker) for worker in workers]
         try:
             while wait(futures, _SWITCH_SECONDS, FIRST_EXCEPTION).not_done:
@@ -234,8 +236,6 @@ class _Launch:
                 for worker in workers:
                     worker.stop()
             raise
-        finally:
-            self.release()
         if errors:
             raise errors[min(errors)]
         return [result for result in results if result is not None]
@@ -258,6 +258,15 @@ def _pool() -> ThreadPoolExecutor:
     if _threads is None:
         _threads = ThreadPoolExecutor(os.cpu_count() or 1, "dsalang")
     return _threads
+
+
+def _forget_threads() -> None:
+    global _threads
+    _threads = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)  # threads stay behind
 
 
 _PROGRAMS = 64

@@ -19,7 +19,7 @@ from ..report import CoreStats, Event, Reason, Run, Traffic, Wait
 from . import timing
 from .context import LOG_RECORDS
 from .plan import Row
-from .simulator import Memory, Rows, View, Words
+from .simulator import Layout, Rows, View, Words
 from .worker import Worker
 
 
@@ -38,7 +38,7 @@ class Result:
     def of(worker: Worker) -> Result:
         """Take it from a worker before its next run."""
         memory = worker.memory
-        words = memory.words[: memory.kept].copy()
+        words = memory.result()
         return Result(
             worker.core, words, worker.prints, worker.events, worker.stands, memory.records()
         )
@@ -46,10 +46,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Source:
-    """What results are read with: a program's rows, a memory of a launch's layout, labels of its traffic."""
+    """What results are read with: a program's rows, the layout of its memory, labels of its traffic."""
 
     rows: Sequence[Row]
-    memory: Memory
+    layout: Layout
     labels: Sequence[str]
     replay: Callable[[Words], tuple[Rows, Rows]]
 
@@ -73,8 +73,8 @@ class FastRun(Run):
     @cached_property
     def cycles(self) -> int:
         """Cycles from launch until the slowest core has finished."""
-        memory = self._source.memory
-        return max((_cycles(memory.view(result.words)) for result in self._results), default=0)
+        layout = self._source.layout
+        return max((_cycles(View(layout, result.words)) for result in self._results), default=0)
 
     def timeline(self, path: str | Path) -> Path:
         """As `Run.timeline`. A run that kept no timeline makes it from its log.
@@ -108,8 +108,8 @@ def _cycles(view: View) -> int:
 
 
 def _core(result: Result, source: Source) -> CoreStats:
-    rows, memory, labels = source.rows, source.memory, source.labels
-    view = memory.view(result.words)
+    rows, layout, labels = source.rows, source.layout, source.labels
+    view = View(layout, result.words)
     stats = CoreStats(result.core, cycles=_cycles(view))
     core = stats.engines[Engine.CORE]
     core.instructions, core.busy = view.value("core_issued"), view.value("core_busy")
@@ -128,7 +128,7 @@ def _core(result: Result, source: Source) -> CoreStats:
     for number, reason in zip(*np.nonzero(stalls)):
         stats.engines[Engine(int(number))].stalls[reasons[reason]] = int(stalls[number, reason])
     stats.port_busy, stats.burst_bytes = view.value("port_busy"), view.value("burst_bytes")
-    moved = result.words[memory.traffic : memory.traffic + 2 * memory.labels].tolist()
+    moved = result.words[layout.traffic : layout.traffic + 2 * layout.labels].tolist()
     for label, read, written in zip(labels, moved[::2], moved[1::2]):
         if read or written:
             total = stats.traffic.setdefault(label, Traffic())

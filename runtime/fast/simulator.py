@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import inspect
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from dsalang._backend.target import Target
 
 from . import timing
 from .context import BATCH, LOG_RECORDS, Entry
+from .loader import Code
 from .objects import ObjectCache, load_or_make
 from .plan import Row, cycles_per_byte
 
@@ -27,16 +27,15 @@ SLOT = {name: number for number, name in enumerate(_FIELDS)}
 """Position of each field of `timing.State`: an int itself, or the address of an array."""
 
 
-@functools.cache
 def address(cache: ObjectCache | None) -> int:
     """The address of `timing.simulate` as host code."""
-    key = hashlib.sha256(inspect.getsource(timing).encode()).hexdigest()
-    code = load_or_make(cache, f"timing-{key}", _module_text, ("simulate",))
-    _KEPT.append(code)
-    return code.symbols["simulate"]
+    if not _CODE:
+        key = hashlib.sha256(inspect.getsource(timing).encode()).hexdigest()
+        _CODE.append(load_or_make(cache, f"timing-{key}", _module_text, ("simulate",)))
+    return _CODE[0].symbols["simulate"]
 
 
-_KEPT: list[object] = []
+_CODE: list[Code] = []
 
 
 def _module_text() -> str:
@@ -47,10 +46,11 @@ def _module_text() -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith("target "))
 
 
-class Memory:
-    """Everything one core's host code works on but SRAM: context, timing state, trace, traffic; one block.
+class Layout:
+    """Where things are in a core's memory, and what they are when a run begins.
 
-    `words` is the block, `start` what it holds when a run begins; the offsets are in words.
+    A memory is one block of words: the context, the fields and arrays of the timing state, traffic. `start` is
+    the part that a run resets, but for addresses; `size` all of it.
     """
 
     def __init__(
@@ -67,34 +67,43 @@ class Memory:
         widest = max((len(row.prepared.open) for row in rows), default=0)
         self.state = Entry.SIZE + widest
         self.labels = len(image.arguments) + max(1, segments)
-        at = self.state + len(_FIELDS)
-        self.traffic = at
-        at += 2 * self.labels
+        self.traffic = self.state + len(_FIELDS)
         self.arrays: dict[str, int] = {}
+        at = self.traffic + 2 * self.labels
         for name, values in arrays.items():
             self.arrays[name] = at
             at += max(1, values.size)
-        self.words: Words = np.zeros(at, np.int64)
-        self.address: int = self.words.__array_interface__["data"][0]
+        self.size = at
+        # Rings of tokens and rows of the timeline need no reset, and they are the bulk.
+        kept = min(self.arrays[name] for name in _UNRESET)
+        self.start: Words = np.zeros(kept, np.int64)
         for name, value in scalars.items():
-            self.words[self.state + SLOT[name]] = value
+            self.start[self.state + SLOT[name]] = value
         for name, values in arrays.items():
-            start = self.arrays[name]
-            self.words[start : start + values.size] = values
-            self.words[self.state + SLOT[name]] = self.pointer(start)
+            if name not in _UNRESET:
+                self.start[self.arrays[name] : self.arrays[name] + values.size] = values
+        self.start[Entry.WATCHED] = int(timeline)
+
+
+class Memory:
+    """Everything one core's host code works on but SRAM. `words` is the block, `log` the trace."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.words: Words = np.zeros(layout.size, np.int64)
+        self.address: int = self.words.__array_interface__["data"][0]
         self.log: Words = np.empty(timing.RECORD * LOG_RECORDS, np.int64)
         trace: int = self.log.__array_interface__["data"][0]
-        words = self.words
-        words[self.state + SLOT["trace"]] = words[Entry.LOG] = trace
-        words[Entry.LOG_END] = trace + self.log.nbytes
-        words[Entry.STATE] = self.pointer(self.state)
-        words[Entry.TRACE] = words[Entry.TRACE_AT] = trace
-        words[Entry.TRACE_END] = trace + 8 * timing.RECORD * BATCH
-        words[Entry.TRAFFIC] = self.pointer(self.traffic)
-        words[Entry.WATCHED] = int(timeline)
-        # Rings of tokens and rows of the timeline need no reset, and they are the bulk.
-        self.kept = min(self.arrays[name] for name in _UNRESET)
-        self.start: Words = self.words[: self.kept].copy()
+        self.start = layout.start.copy()
+        for name, offset in layout.arrays.items():
+            self.start[layout.state + SLOT[name]] = self.pointer(offset)
+        self.start[layout.state + SLOT["trace"]] = trace
+        self.start[Entry.STATE] = self.pointer(layout.state)
+        self.start[Entry.TRACE] = self.start[Entry.TRACE_AT] = self.start[Entry.LOG] = trace
+        self.start[Entry.TRACE_END] = trace + 8 * timing.RECORD * BATCH
+        self.start[Entry.LOG_END] = trace + self.log.nbytes
+        self.start[Entry.TRAFFIC] = self.pointer(layout.traffic)
+        self.reset()
 
     def pointer(self, offset: int) -> int:
         """The address of a word."""
@@ -102,15 +111,12 @@ class Memory:
 
     def reset(self) -> None:
         """Bring everything back to the start of a run."""
-        self.words[: self.kept] = self.start
+        self.words[: self.start.size] = self.start
 
-    def view(self, words: Words) -> View:
-        """Words of a run that has ended, by name."""
-        return View(self, words)
-
-    def value(self, name: str) -> int:
-        """A field of the timing state."""
-        return int(self.words[self.state + SLOT[name]])
+    def result(self) -> Words:
+        """A copy of what a run leaves."""
+        words: Words = self.words[: self.start.size].copy()
+        return words
 
     def records(self) -> Words | None:
         """All records of the run that has ended; None when they were more than are kept."""
@@ -119,7 +125,8 @@ class Memory:
 
     def stuck_record(self, at: int) -> tuple[int, int]:
         """Template (or timing.WAIT) and first number of record `at` of the last batch."""
-        start = (self.value("trace") - int(self.words[Entry.LOG])) // 8 + at * timing.RECORD
+        trace = int(self.words[self.layout.state + SLOT["trace"]])
+        start = (trace - int(self.words[Entry.LOG])) // 8 + at * timing.RECORD
         return int(self.log[start]), int(self.log[start + 1])
 
     def take_timeline(self, events: Rows, stands: Rows) -> None:
@@ -128,29 +135,29 @@ class Memory:
             ("events", "event_count", timing.EVENT, events),
             ("stands", "stand_count", timing.STAND, stands),
         ):
-            count = self.value(counter)
-            kept.append(self.array(name, count * width).reshape(count, width).copy())
-            self.words[self.state + SLOT[counter]] = 0
+            count = self.view.value(counter)
+            kept.append(self.view.array(name, count * width).reshape(count, width).copy())
+            self.words[self.layout.state + SLOT[counter]] = 0
 
-    def array(self, name: str, count: int) -> Words:
-        """The first entries of an array of the timing state."""
-        start = self.arrays[name]
-        return self.words[start : start + count]
+    @property
+    def view(self) -> View:
+        """The timing state as it is now."""
+        return View(self.layout, self.words)
 
 
 class View:
-    """A copy of a memory's words, with the names of their places."""
+    """Words of a memory, or a copy of them, by the names of the timing state."""
 
-    def __init__(self, memory: Memory, words: Words) -> None:
-        self._memory, self._words = memory, words
+    def __init__(self, layout: Layout, words: Words) -> None:
+        self._layout, self._words = layout, words
 
     def value(self, name: str) -> int:
         """A field of the timing state."""
-        return int(self._words[self._memory.state + SLOT[name]])
+        return int(self._words[self._layout.state + SLOT[name]])
 
     def array(self, name: str, count: int) -> Words:
         """The first entries of an array of the timing state."""
-        start = self._memory.arrays[name]
+        start = self._layout.arrays[name]
         return self._words[start : start + count]
 
 

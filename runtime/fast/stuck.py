@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def overflowed(worker: Worker) -> DeviceError:
     """The first semaphore that overflowed."""
-    memory = worker.memory
+    memory = worker.memory.view
     template = memory.value("over_template")
     return overflow_error(
         memory.value("over_sem"),
@@ -29,7 +29,7 @@ def overflowed(worker: Worker) -> DeviceError:
 
 def deadlock(worker: Worker) -> DeviceError:
     """Who waits for what, now that nothing moves."""
-    memory, engines = worker.memory, len(QUEUED)
+    memory, engines = worker.memory.view, len(QUEUED)
     issued, started = memory.array("issued", engines), memory.array("started", engines)
     ring = memory.value("ring")
     queue = memory.array("q_template", engines * ring)
@@ -41,7 +41,7 @@ def deadlock(worker: Worker) -> DeviceError:
     full = None
     at = memory.value("at")
     if at < memory.value("records"):
-        code, first = memory.stuck_record(at)
+        code, first = worker.memory.stuck_record(at)
         if code == timing.WAIT:
             waits.append(Waiter("the control core", first, -1))
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +11,8 @@ import numpy.typing as npt
 
 from dsalang._backend import formats
 from dsalang._backend.errors import DeviceError, ImageError, InternalError
-from dsalang._backend.image.model import Image
 from dsalang._backend.isa.table import Engine
 from dsalang._backend.llvm.host.abi import Fault, Slot
-from dsalang._backend.target import Target
 
 from ..memory import Memory as Hbm
 from ..reference.races import Clocks
@@ -22,28 +20,22 @@ from ..reference.state import GARBAGE, CoreState, Current
 from ..reference.units import SEMANTICS, overflow_error, read_scalar
 from . import services
 from .context import POLL_WORK, Entry, Status
-from .plan import Row
 from .simulator import Memory
 from .stuck import deadlock, overflowed
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-Run = Callable[[int, int, int, int], int]
+    from .engine import Program
 
 
 class Worker:
     """A core of an image, used for one run after the other. `start` and `finish` bracket a run."""
 
-    def __init__(
-        self,
-        image: Image,
-        target: Target,
-        rows: Sequence[Row],
-        memory: Memory,
-        simulate: int,
-    ) -> None:
-        self.image, self.target, self.rows, self.memory = image, target, rows, memory
+    def __init__(self, program: Program, memory: Memory, simulate: int) -> None:
+        self.image, self.target, self.rows = program.image, program.target, program.rows
+        self.memory = memory
+        image = self.image
         self.sram: npt.NDArray[np.uint8] = np.empty(max(1, image.sram_bytes), np.uint8)
         self._coroutine: Generator[int, int, None] = services.serve(self)
         self._callback = services.callback(self._coroutine)
@@ -90,7 +82,7 @@ class Worker:
     def check(self, status: int) -> None:
         """Raise what the run ended with, as the reference engine would."""
         if status == Status.DONE:
-            if self.memory.value("over_time") >= 0:
+            if self.memory.view.value("over_time") >= 0:
                 raise overflowed(self)
             return
         if status == Status.RAISED and self.error is not None:
@@ -98,7 +90,7 @@ class Worker:
         if status == Status.STOPPED:
             raise KeyboardInterrupt
         if status == Status.STUCK:
-            raise overflowed(self) if self.memory.value("over_time") >= 0 else deadlock(self)
+            raise overflowed(self) if self.memory.view.value("over_time") >= 0 else deadlock(self)
         if status == Status.NO_DATA:
             raise DeviceError("timing without data: the kernel reads a value back to the core")
         words = self.memory.words

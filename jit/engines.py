@@ -1,0 +1,87 @@
+"""The engines that DSA_EMULATOR chooses from, each ready to run one launch again and again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from . import knobs, store
+from .arguments import Arguments
+from .launch import Grid, argument_bits, memory_of
+
+if TYPE_CHECKING:
+    from dsalang._backend.image.model import Image
+    from dsalang._backend.target import Target
+    from dsalang._runtime.fast.engine import Program
+    from dsalang._runtime.report import Run
+
+_PROGRAMS = 256
+_programs: OrderedDict[tuple[str, bool], Program] = OrderedDict()
+
+
+def launcher(
+    image: Image,
+    target: Target,
+    key: str,
+    arguments: Arguments,
+    grid: Grid,
+    timeline: bool = False,
+) -> Callable[[], Run]:
+    """A launch of an image with all that can be done beforehand done.
+
+    Args:
+        key: the cache key of the image.
+        timeline: keep every instruction's times, however many there are.
+    """
+    from dsalang._runtime.report import Run
+
+    if 0 in grid:
+        return lambda: Run(image, target, ())
+    values = tuple(argument_bits(arguments, argument.name) for argument in image.arguments)
+    memory = memory_of(arguments)
+    name = knobs.EMULATOR.get()
+    if name in ("fast", "timing"):
+        from dsalang._runtime.fast.engine import Options as FastOptions
+        from dsalang._runtime.fast.plan import UnsuitedError
+
+        try:
+            program = program_of(image, target, key, name == "fast")
+        except UnsuitedError:
+            name = "reference" if name == "fast" else name
+        else:
+            return program.launch(values, grid, memory, FastOptions(timeline=timeline)).run
+    from dsalang._runtime.reference.engine import run
+    from dsalang._runtime.reference.options import Options
+
+    options = Options(
+        functional=name != "timing",
+        adversarial_seed=knobs.SEED.get() if name == "adversarial" else None,
+    )
+    return partial(run, image, target, values, grid, memory, options)
+
+
+def program_of(image: Image, target: Target, key: str, functional: bool = True) -> Program:
+    """The host code of an image, kept for the next time. Raises UnsuitedError."""
+    from dsalang._runtime.fast.engine import Program
+
+    found = _programs.get((key, functional))
+    if found is None:
+        cache = None if knobs.DUMP.get() else store.open_cache()
+        found = _programs[key, functional] = Program(image, target, cache, key, functional)
+        if len(_programs) > _PROGRAMS:
+            _programs.popitem(last=False)
+    return found
+
+
+def prepare_host(image: Image, target: Target, key: str) -> None:
+    """Compile and load the host code of an image for the engine that DSA_EMULATOR names, where it has any."""
+    from dsalang._runtime.fast.plan import UnsuitedError
+
+    name = knobs.EMULATOR.get()
+    if name in ("fast", "timing"):
+        try:
+            program_of(image, target, key, name == "fast").load()
+        except UnsuitedError:
+            return
