@@ -82,11 +82,17 @@ class _Box:
             self.full = unit.both(self.full, unit.compare("==", length, size))
         self.payload = self._bytes()
         self.sram_offset = self._start(self.sram_stride, [False] * ndim)
-        self.index_ranges: list[tuple[Int, Int]] = []
+        self.index_ranges = [self._index_range(d) for d in range(ndim) if self.indexed(d)]
 
     def indexed(self, dim: int) -> bool:
         """Whether a dim goes through an index vector."""
         return self.unit.present(self.index[dim])
+
+    def _index_range(self, dim: int) -> tuple[Int, Int]:
+        """The bytes of an index vector that the box uses."""
+        unit, width = self.unit, formats.BY_CODE[self.unit.static("index_fmt")].bytes
+        start = unit.add(self.index[dim], unit.mul(self.low[dim], width))
+        return start, unit.add(start, unit.mul(self.length[dim], width))
 
     def _start(self, strides: Sequence[Int], skip: Sequence[bool]) -> Int:
         offset: Int = 0
@@ -177,7 +183,7 @@ class _Box:
         """The least step of an index vector, and how far the greatest is from it."""
         unit, width = self.unit, formats.BY_CODE[self.unit.static("index_fmt")].bytes
         start = unit.add(self.index[dim], unit.mul(self.low[dim], width))
-        self.index_ranges.append(unit.check_sram(start, [self.length[dim]], [width], width))
+        unit.check_sram(start, [self.length[dim]], [width], width)
 
         def turn(i: Int, least: Value, most: Value) -> list[Value]:
             step = unit.i64(self.index_step(dim, i))

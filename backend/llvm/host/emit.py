@@ -10,7 +10,7 @@ from ...image.model import Image, Template
 from ...isa.check import normalized
 from ...isa.table import NONE
 from ...target import Target
-from . import dma, mma, vexec
+from . import dma, dma_list, mma, vexec
 from .abi import Fault
 from .build import I64, PTR, constant
 from .host import Host, this_host
@@ -19,6 +19,9 @@ from .unit import Spec, Unit
 EMITTERS: dict[str, Callable[[Unit], None]] = {
     "dma.load": dma.load,
     "dma.store": dma.store,
+    "dma.gather": dma_list.gather,
+    "dma.scatter": dma_list.scatter,
+    "dma.atomic": dma_list.atomic,
     "mma": mma.emit,
     "vexec": vexec.emit,
 }
