@@ -10,7 +10,7 @@ from ...image.model import Image, Template
 from ...isa.check import normalized
 from ...isa.table import NONE
 from ...target import Target
-from . import dma, dma_list, mma, vexec
+from . import dma, dma_list, mma, reduce, scan, vexec
 from .abi import Fault
 from .build import I64, PTR, constant
 from .host import Host, this_host
@@ -24,6 +24,8 @@ EMITTERS: dict[str, Callable[[Unit], None]] = {
     "dma.atomic": dma_list.atomic,
     "mma": mma.emit,
     "vexec": vexec.emit,
+    "reduce": reduce.emit,
+    "scan": scan.emit,
 }
 """By opcode; set and wait are the engine's own."""
 

@@ -1,0 +1,117 @@
+"""reduce and scan as host code against the reference: kinds, formats, axes, layouts, positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from dsalang._backend import formats
+from dsalang._backend.formats import Format
+from dsalang._backend.isa.table import NONE, ReduceKind
+from dsalang._backend.llvm.host.host import AVX2, AVX512, Host, this_host
+
+from .draw import drawn
+from .harness import Case, check
+from .test_vexec import values
+
+HOSTS = [AVX512, AVX2] if this_host() is AVX512 else [this_host()]
+SRAM = 1 << 15
+EXTREMES = [k for k in ReduceKind if "MAX" in k.name or "MIN" in k.name]
+
+
+def fits(kind: ReduceKind, fmt: Format) -> bool:
+    """Whether a kind folds numbers of a format."""
+    return fmt.is_float == kind.name.startswith("F")
+
+
+def reduction(
+    kind: ReduceKind, fmt: Format, size: tuple[int, ...], axis: int, seed: int, arg: bool
+) -> Case:
+    """A reduction of a row-major tile, with positions or without."""
+    strides, run = [0] * len(size), fmt.bytes
+    for d in reversed(range(len(size))):
+        strides[d] = run
+        run *= size[d]
+    sram = values(fmt, seed, SRAM // fmt.bytes).copy()
+    results = [1 if d == axis else n for d, n in enumerate(size)]
+    out, out_strides = 1, [0] * len(size)
+    for d in reversed(range(len(size))):
+        out_strides[d] = 0 if d == axis else out
+        out *= results[d]
+    fields: dict[str, Any] = {
+        "kind": kind, "fmt": fmt.code, "ndim": len(size), "size": size, "axis": axis, "in": 0,
+        "in_stride": tuple(strides), "out": SRAM // 2, "arg": SRAM * 3 // 4 if arg else NONE,
+        "out_stride": tuple(s * fmt.bytes for s in out_strides),
+        "arg_stride": tuple(s * 4 for s in out_strides),
+    }  # fmt: skip
+    return Case("reduce", fields, {}, None, sram, what=f"{kind.name} {fmt} {size} {axis}")
+
+
+def scanned(case: Case, reverse: int) -> Case:
+    """The scan of the tile that a reduction reduces."""
+    fields = dict(case.fields)
+    for name in ("arg", "arg_stride"):
+        del fields[name]
+    fields["out_stride"] = fields["in_stride"]
+    fields["reverse"] = reverse
+    return Case(
+        "scan", fields, dict(case.open), None, case.sram, what=f"scan {case.what} {reverse}"
+    )
+
+
+def _all(axis: int) -> list[Case]:
+    cases = []
+    for kind in ReduceKind:
+        for fmt in formats.FORMATS:
+            if not fits(kind, fmt):
+                continue
+            size = (3, 37) if axis == 1 else (19, 21)
+            case = reduction(kind, fmt, size, axis, len(cases), kind in EXTREMES)
+            cases += [case, scanned(case, len(cases) & 1)]
+    return cases
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda h: str(h.vector_bytes))
+@pytest.mark.parametrize("axis", (0, 1))
+def test_kinds_and_formats(axis: int, host: Host) -> None:
+    check(_all(axis), host)
+
+
+def _any(draw: st.DrawFn) -> Case:
+    fmt = draw(st.sampled_from([formats.by_name(n) for n in ("fp32", "fp16", "int8", "int32")]))
+    kind = draw(st.sampled_from([k for k in ReduceKind if fits(k, fmt)]))
+    ndim = draw(st.integers(1, 4))
+    size = tuple(draw(st.integers(1, (600, 40, 12, 6)[ndim - 1])) for _ in range(ndim))
+    axis = draw(st.integers(0, ndim - 1))
+    arg = kind in EXTREMES and draw(st.booleans())
+    case = reduction(kind, fmt, size, axis, draw(st.integers(0, 99)), arg)
+    fields = case.fields
+    order = draw(st.permutations(range(ndim)))
+    strides, run = [0] * ndim, fmt.bytes * draw(st.sampled_from([1, 1, 2]))
+    for d in order:
+        strides[d] = run * draw(st.sampled_from([1, 1, 1, -1]))
+        run *= size[d]
+    fields["in_stride"] = tuple(strides)
+    fields["in"] = -sum(min((n - 1) * s, 0) for n, s in zip(size, strides))
+    fields["out"] = draw(st.sampled_from([SRAM // 2, SRAM // 2, 0, fields["in"], 400]))
+    if arg and draw(st.integers(0, 4)) == 0:
+        fields["out"] = NONE
+    if draw(st.booleans()) and fields["out"] != NONE:
+        fields["out_stride"] = tuple(0 if d == axis else s for d, s in enumerate(strides))
+        fields["out"] += fields["in"]
+    if draw(st.booleans()):
+        case = scanned(case, draw(st.integers(0, 1)))
+        fields = case.fields
+        fields["out"] = draw(st.sampled_from([fields["in"], SRAM // 2 + fields["in"]]))
+    for name in ("in", "out", "size.0", f"size.{axis}", f"in_stride.{axis}", "arg", "reverse"):
+        base, _, entry = name.partition(".")
+        if base in fields and draw(st.integers(0, 5)) == 0:
+            case.open[name] = fields[base][int(entry)] if entry else fields[base]
+    return case
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda h: str(h.vector_bytes))
+def test_random_layouts(host: Host) -> None:
+    check(drawn(_any, 100), host)
