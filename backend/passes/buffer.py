@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from math import inf
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -101,15 +103,51 @@ def _choose(
             found.append(more)
         if all(rates[n].wanted <= more[n] for n in rates if n not in fixed):
             break
-    if len(found) <= 1:
-        return found[0] if found else slots
+    found = found or [slots]
+    open_ = {n for n in rates if n not in fixed}
+    if len(found) == 1 and all(rates[n].wanted <= found[0][n] for n in open_):
+        return found[0]
 
     def cycles(trial: list[int]) -> float:
         addresses = fit(uses, trial, target, exact=False)
-        assert addresses is not None
-        return rehearse(kernel, uses, trial, addresses, work)
+        return inf if addresses is None else rehearse(kernel, uses, trial, addresses, work)
 
-    return min(found, key=cycles)
+    limits = {n: min(rates[n].wanted, target.semaphore_max) for n in open_}
+    return _improve(min(found, key=cycles), limits, cycles)
+
+
+MOST_TRIALS = 48
+"""Rehearsals spent on a kernel whose rings do not get all the slots they want."""
+
+WORTH = 0.995
+"""A change has to bring the cycles below this share."""
+
+
+def _improve(
+    slots: list[int], limits: Mapping[int, int], cycles: Callable[[list[int]], float]
+) -> list[int]:
+    """Add slots, or move them between rings, as long as the rehearsal gets shorter."""
+    best, left = cycles(slots), MOST_TRIALS
+    while True:
+        trials = list(islice(_changes(slots, limits), left))
+        left -= len(trials)
+        timed = [(cycles(trial), trial) for trial in trials]
+        if not timed or min(timed)[0] >= best * WORTH:
+            return slots
+        best, slots = min(timed)
+
+
+def _changes(slots: list[int], limits: Mapping[int, int]) -> Iterator[list[int]]:
+    for n in sorted(limits):
+        if slots[n] >= limits[n]:
+            continue
+        for m in [None, *sorted(limits)]:
+            if m is None or (m != n and slots[m] > 1):
+                trial = list(slots)
+                trial[n] += 1
+                if m is not None:
+                    trial[m] -= 1
+                yield trial
 
 
 def _give(

@@ -48,6 +48,7 @@ class _Rehearsal:
         self.free: dict[str, float] = defaultdict(float)  # by engine, "HBM", "CORE"
         self.written: dict[Place, dict[str, float]] = defaultdict(dict)
         self.touched: dict[Place, dict[str, float]] = defaultdict(dict)
+        self.outer: dict[Operation, set[tuple[SSAValue, str]]] = {}
         self.shared = _shared(uses, slots, addresses, work)
 
     def now(self) -> float:
@@ -75,20 +76,36 @@ class _Rehearsal:
                 self.block(block)
 
     def loop(self, op: Operation) -> None:
-        """Run some iterations, then shift the rest of time by what is left at the pace of the last one."""
+        """Run some iterations, then shift the rest of time by what is left at the pace of the later half."""
         nested = any(isinstance(o, scf.ForOp | scf.WhileOp) for o in op.walk() if o is not op)
         times = trips(op)
         run = min(times, OUTER_TURNS if nested else INNERMOST_TURNS)
-        last = self.now()
+        ends = [self.now()]
         for _ in range(run):
-            last = self.now()
             self.regions(op)
-        more = (times - run) * (self.now() - last)
+            ends.append(self.now())
+        half = run // 2
+        more = (times - run) * (ends[-1] - ends[half]) / max(1, run - half)
         if more:
             self.free = defaultdict(float, {name: at + more for name, at in self.free.items()})
             for times_ in (*self.written.values(), *self.touched.values()):
                 for name in times_:
                     times_[name] += more
+        for slot, engine in self.outer_accesses(op):
+            for times_ in (self.touched[self.place(slot)], self.written[self.place(slot)]):
+                if engine in times_:
+                    times_[engine] = max(times_[engine], self.free[engine])
+
+    def outer_accesses(self, loop: Operation) -> set[tuple[SSAValue, str]]:
+        """Accesses inside a loop to slots acquired outside: their flags are set when the loop is over."""
+        if loop not in self.outer:
+            found: set[tuple[SSAValue, str]] = set()
+            for op in loop.walk():
+                if isinstance(op, dsa.IssueOp):
+                    found.update((slot, op.engine.name) for slot in accessed_slots(op))
+            inside = {op.result for op in loop.walk() if isinstance(op, dsa.AcquireOp)}
+            self.outer[loop] = {(slot, engine) for slot, engine in found if slot not in inside}
+        return self.outer[loop]
 
     def place(self, slot: SSAValue) -> Place:
         number = self.numbers[slot]
@@ -110,9 +127,11 @@ class _Rehearsal:
             start = max(start, self.ready(slot, engine, "w" in role))
         transfer = self.work.transfer(op)
         end = start + self.work.busy(op) - transfer
-        if transfer:
-            end = max(end, self.free["HBM"]) + transfer
-            self.free["HBM"] = end
+        if (
+            transfer
+        ):  # a load may overtake an earlier store at the port, so only the sum of transfers counts
+            self.free["HBM"] += transfer
+            end = max(end + transfer, self.free["HBM"])
         self.free[engine] = end
         complete = end + (self.work.target.hbm.latency_cycles if transfer else 0)
         for slot, role in slots.items():
