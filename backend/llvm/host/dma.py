@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ... import formats
 from . import lanes
-from .abi import Slot
+from .abi import Fault, Slot
 from .build import I64, Bool, Int, Value, constant, vector
 from .unit import FAR, Unit
 from .walk import Elements, Space, mask_below, merge, store_elements
@@ -33,11 +33,8 @@ def load(unit: Unit) -> None:
     target, kept = unit.redirect(clash, tile, ranges, box.sram, copy_in=True)
     unit.when(filled, lambda: _fill(unit, box, target))
 
-    def copy() -> None:
-        start = unit.at(target, box.sram_offset)
-        _copy(unit, box, unit.load(I64, delta), start, into_hbm=False)
-
-    unit.when(unit.negate(box.empty), copy)
+    start = unit.at(target, box.sram_offset)
+    _copy(unit, box, unit.load(I64, delta), start, into_hbm=False)
     unit.finish(kept, target, tile, box.size, box.sram_stride, box.element)
 
 
@@ -48,11 +45,8 @@ def store(unit: Unit) -> None:
     box.check_tile(False)
     delta = box.open_hbm(writes=True)
 
-    def copy() -> None:
-        start = unit.at(unit.sram, unit.add(box.sram, box.sram_offset))
-        _copy(unit, box, unit.load(I64, delta), start, into_hbm=True)
-
-    unit.when(unit.negate(box.empty), copy)
+    start = unit.at(unit.sram, unit.add(box.sram, box.sram_offset))
+    _copy(unit, box, unit.load(I64, delta), start, into_hbm=True)
 
 
 class _Box:
@@ -131,19 +125,21 @@ class _Box:
         inside = unit.both(
             unit.compare(">=", low, 0), unit.compare("<=", high, unit.spec.sram_bytes)
         )
-        if inside is not True:
-            unit.when(
-                filled,
-                lambda: _ignore(
-                    unit.check_sram(self.sram, self.size, self.sram_stride, self.width)
-                ),
-            )
-            start = unit.add(self.sram, self.sram_offset)
-            unit.when(
-                unit.negate(self.empty),
-                lambda: _ignore(unit.check_sram(start, self.length, self.sram_stride, self.width)),
-            )
+        unit.when(unit.negate(inside), lambda: self._check_part(filled))
         return low, high
+
+    def _check_part(self, filled: Bool) -> None:
+        """The tile is not all in SRAM; that may be no harm if not all of it is touched."""
+        unit = self.unit
+        sizes = [unit.select(filled, s, n) for s, n in zip(self.size, self.length)]
+        start = unit.add(self.sram, unit.select(filled, 0, self.sram_offset))
+        below, above = unit.reach(sizes, self.sram_stride, self.width)
+        low, high = unit.add(start, below), unit.add(start, above)
+        inside = unit.both(
+            unit.compare(">=", low, 0), unit.compare("<=", high, unit.spec.sram_bytes)
+        )
+        idle = unit.both(self.empty, unit.negate(filled))
+        unit.check(unit.either(idle, inside), Fault.SRAM_BOUNDS, low, unit.sub(high, low))
 
     def open_hbm(self, writes: bool) -> Value:
         """Check the box's extent in HBM unless it is empty; where the distance to host addresses is kept."""
@@ -157,11 +153,11 @@ class _Box:
                     below, span = self._index_extent(dim)
                     low, reach = unit.add(low, below), unit.add(reach, span)
                     continue
-                far = unit.far(unit.sub(length, 1), self.hbm_stride[dim])
-                low = unit.add(low, unit.least(far, 0))
-                reach = unit.add(reach, unit.largest(far, unit.sub(0, far)))
+                below, above = unit.reach([length], [self.hbm_stride[dim]], 0)
+                low, reach = unit.add(low, below), unit.add(reach, unit.sub(above, below))
             unit.store(unit.open_hbm(low, reach, writes), slot)
 
+        unit.store(constant(I64, 0), slot)
         unit.when(unit.negate(self.empty), check)
         return slot
 
@@ -195,12 +191,10 @@ class _Box:
         return least, unit.math("umin", span, constant(I64, FAR))
 
 
-def _ignore(_: object) -> None:
-    """For callbacks whose result is not needed."""
-
-
 def _copy(unit: Unit, box: _Box, delta: Value, tile: Value, into_hbm: bool) -> None:
-    """Copy the valid box; `tile` points to its first element in SRAM."""
+    """Copy the valid box, which may be empty; `tile` points to its first element in SRAM."""
+    if box.empty is True:
+        return
     fixed = {d for d in range(len(box.length)) if box.indexed(d)}
     space = merge(unit, box.length, [box.hbm_stride, box.sram_stride], fixed)
     start = unit.add(box.hbm, box._hbm_start())

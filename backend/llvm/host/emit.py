@@ -64,6 +64,7 @@ def emit_unit(
     unit = Unit(function, spec)
     unit.check_operands()
     _versions(unit, emitter, [n for n in spec.open if _decides(instruction.op, n)], {})
+    unit.end()
     return function
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ... import formats
 from ...formats import Format
 from . import lanes, mma_tiled
-from .abi import Fault, Slot
+from .abi import Fault
 from .build import F32, I1, I32, I64, VOID, Bool, Int, Value, constant, vector
 from .unit import Unit
 from .walk import injective
@@ -186,7 +186,7 @@ def _read(unit: Unit, fmt: Format, pointer: Value) -> Value:
 
 def report_overflow(unit: Unit, good: Bool) -> None:
     """Leave with a fault when an accumulator overflowed."""
-    unit.check(good, Fault.OVERFLOW, dict[Slot, Int])
+    unit.check(good, Fault.OVERFLOW)
 
 
 __all__ = ["I1", "Matrix", "Product", "emit", "report_overflow"]

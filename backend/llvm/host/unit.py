@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from llvmlite import ir
 
@@ -13,7 +14,8 @@ from ...isa.check import type_range
 from ...isa.table import BY_NAME, NONE
 from ...isa.vprog import VectorProgram
 from ...target import Target
-from .abi import Fault, Segment, Slot
+from . import helpers
+from .abi import Fault, Slot
 from .build import I1, I64, PTR, VOID, Bool, Code, Int, Value, constant, null, wrap
 from .host import Host
 
@@ -43,6 +45,14 @@ class Spec:
     host: Host
 
 
+@dataclass
+class _FaultBlock:
+    """Where all faults of a unit about accesses go, and from which blocks with which code, address and bytes."""
+
+    block: Any = None
+    reasons: list[tuple[Any, list[Value]]] = field(default_factory=list)
+
+
 class Unit(Code):
     """The function of one instruction while it is built."""
 
@@ -50,6 +60,7 @@ class Unit(Code):
         super().__init__(function)
         self.spec, self.host, self.target = spec, spec.host, spec.target
         self.sram, self.values, self.context = function.args
+        self._fault = _FaultBlock()
         self._open: dict[str, Int] = {
             name: self.load(I64, self.values, 8 * number) for number, name in enumerate(spec.open)
         }
@@ -86,7 +97,8 @@ class Unit(Code):
 
     def check_operands(self) -> None:
         """Every run-time operand is in its field's range."""
-        tests: list[tuple[int, Value, Bool]] = []
+        rows: list[tuple[int, int, int]] = []
+        good: Bool = True
         for number, text in enumerate(self.spec.open):
             name = text.partition(".")[0]
             kind = BY_NAME[self.spec.op].by_name[name].type
@@ -95,46 +107,48 @@ class Unit(Code):
             low, high = type_range(kind)
             if name in SIZES:
                 low = int(name != "k")
-            value = self._open[text]
-            span = self.b.icmp_unsigned(
-                "<=", self.b.sub(value, constant(I64, low)), constant(I64, high - low)
-            )
-            tests.append((number, value, span))
-        good: Bool = True
-        for _, _, test in tests:
-            good = self.both(good, test)
-
-        def details() -> dict[Slot, Int]:
-            which: Int = -1
-            found: Int = 0
-            for number, value, test in reversed(tests):
-                which, found = self.select(test, which, number), self.select(test, found, value)
-            return {Slot.FAULT_FIELD: which, Slot.FAULT_VALUE: found}
-
-        self.check(good, Fault.OPERAND, details)
+            rows.append((number, low, high - low))
+            distance = self.i64(self.sub(self._open[text], low))
+            fits = self.b.icmp_unsigned("<=", distance, constant(I64, high - low))
+            good = self.both(good, fits)
+        if good is True:
+            return
+        bad, fine = self.b.append_basic_block("operand"), self.b.append_basic_block("fine")
+        self.b.cbranch(good, fine, bad)
+        self.b.position_at_end(bad)
+        table = helpers.operand_table(self.module, self.function.name, rows)
+        note = helpers.operand_fault(self.module)
+        self.b.ret(self.b.call(note, [self.context, self.values, table]))
+        self.b.position_at_end(fine)
 
     # Faults and results
 
-    def check(self, good: Bool, code: Fault, details: Callable[[], Mapping[Slot, Int]]) -> None:
-        """Leave the unit with a fault unless `good`."""
+    def check(self, good: Bool, code: Fault, address: Int = 0, bytes_: Int = 0) -> None:
+        """Leave the unit with a fault about an access unless `good`."""
         if good is True:
             return
-        bad = self.b.append_basic_block("fault")
+        if self._fault.block is None:
+            self._fault.block = self.b.append_basic_block("fault")
         fine = self.b.append_basic_block("fine")
-        self.b.cbranch(constant(I1, 0) if good is False else good, fine, bad)
-        self.b.position_at_end(bad)
-        for slot, value in details().items():
-            self.put(slot, value)
-        self.b.ret(constant(I64, code))
+        values = [self.i64(wrap(v)) for v in (int(code), address, bytes_)]
+        self._fault.reasons.append((self.b.block, values))
+        self.b.cbranch(constant(I1, 0) if good is False else good, fine, self._fault.block)
         self.b.position_at_end(fine)
+
+    def end(self) -> None:
+        """Finish the function: the place where all faults go."""
+        if self._fault.block is None:
+            return
+        self.b.position_at_end(self._fault.block)
+        phis = [self.b.phi(I64) for _ in range(3)]
+        for block, values in self._fault.reasons:
+            for phi, value in zip(phis, values):
+                phi.add_incoming(value, block)
+        self.b.ret(self.b.call(helpers.fault(self.module), [self.context, *phis]))
 
     def put(self, slot: Slot, value: Int) -> None:
         """Store into the context."""
         self.store(self.i64(wrap(value)), self.context, 8 * slot)
-
-    def get(self, slot: Slot) -> Value:
-        """Load from the context."""
-        return self.load(I64, self.context, 8 * slot)
 
     def round_up(self, value: Int, unit: int) -> Int:
         """The smallest multiple of `unit` that is not below `value`, which is not negative."""
@@ -153,6 +167,9 @@ class Unit(Code):
         high: Int = 0
         for size, stride in zip(sizes, strides, strict=True):
             far = self.far(self.sub(size, 1), stride)
+            if isinstance(stride, int):
+                low, high = (self.add(low, far), high) if stride < 0 else (low, self.add(high, far))
+                continue
             low = self.add(low, self.least(far, 0))
             high = self.add(high, self.largest(far, 0))
         return low, self.add(high, width)
@@ -179,11 +196,7 @@ class Unit(Code):
         below, above = self.reach(sizes, strides, width)
         low, high = self.add(address, below), self.add(address, above)
         good = self.both(self.compare(">=", low, 0), self.compare("<=", high, self.spec.sram_bytes))
-        self.check(
-            good,
-            Fault.SRAM_BOUNDS,
-            lambda: {Slot.FAULT_ADDRESS: low, Slot.FAULT_BYTES: self.sub(high, low)},
-        )
+        self.check(good, Fault.SRAM_BOUNDS, low, self.sub(high, low))
         return low, high
 
     def present(self, address: Int) -> bool:
@@ -192,35 +205,18 @@ class Unit(Code):
 
     # HBM
 
-    def open_hbm(self, low: Int, bytes_: Int, writes: bool, good: Bool = True) -> Value:
-        """Fault unless HBM bytes [low, low + bytes_) are in one segment; what to add for host addresses.
-
-        `good` is what else must hold for the access to be in bounds.
-        """
-        argument = self.spec.hbm_arg
-        key: Int = low
-        if argument >= 0:
-            table = self.b.inttoptr(self.get(Slot.ARGUMENTS), PTR)
-            key = self.load(I64, table, 8 * argument)
-        number = self.b.call(_find(self.module), [self.context, self.i64(wrap(key))])
-        self.put(Slot.SEGMENT, number)
-        details = {Slot.FAULT_ADDRESS: low, Slot.FAULT_BYTES: bytes_}
-        self.check(self.compare(">=", number, 0), Fault.HBM_BOUNDS, lambda: details)
-        rows = self.b.inttoptr(self.get(Slot.SEGMENTS), PTR)
-        row = self.at(rows, self.mul(number, 8 * Segment.SIZE))
-        start, end = (self.load(I64, row, 8 * k) for k in (Segment.START, Segment.END))
-        inside = self.b.icmp_unsigned(
-            "<=", self.b.sub(self.i64(wrap(low)), start), self.b.sub(end, start)
-        )
-        room = self.b.sub(end, self.i64(wrap(low)))
-        fits = self.b.icmp_unsigned("<=", self.i64(bytes_), room)
-        self.check(self.both(good, self.both(inside, fits)), Fault.HBM_BOUNDS, lambda: details)
-        if writes:
-            writable = self.b.icmp_signed(
-                "!=", self.load(I64, row, 8 * Segment.WRITABLE), constant(I64, 0)
-            )
-            self.check(writable, Fault.READ_ONLY, lambda: details)
-        return self.load(I64, row, 8 * Segment.DELTA)
+    def open_hbm(self, low: Int, bytes_: Int, writes: bool) -> Value:
+        """Fault unless HBM bytes [low, low + bytes_) are in one segment; what to add for host addresses."""
+        numbers = (self.spec.hbm_arg, wrap(low), bytes_, int(writes))
+        arguments = [self.context, *(self.i64(v) for v in numbers)]
+        pair = self.b.call(helpers.open_hbm(self.module), arguments)
+        code = self.b.extract_value(pair, 0)
+        bad, fine = self.b.append_basic_block("bad"), self.b.append_basic_block("fine")
+        self.b.cbranch(self.compare("==", code, 0), fine, bad)
+        self.b.position_at_end(bad)
+        self.b.ret(code)
+        self.b.position_at_end(fine)
+        return self.b.extract_value(pair, 1)
 
     def host_pointer(self, address: Int, delta: Value) -> Value:
         """The host's pointer to a byte of HBM."""
@@ -308,26 +304,3 @@ class Unit(Code):
 def _library(module: ir.Module, name: str, result: ir.Type) -> ir.Function:
     known = module.globals.get(name)
     return known or ir.Function(module, ir.FunctionType(result, [PTR]), name)
-
-
-def _find(module: ir.Module) -> ir.Function:
-    """i64 find(context, address): the number of the segment that holds a byte of HBM, or -1."""
-    name = "dsa.find"
-    if (known := module.globals.get(name)) is not None:
-        return known
-    function = ir.Function(module, ir.FunctionType(I64, [PTR, I64]), name)
-    function.linkage = "internal"
-    code = Code(function)
-    context, address = function.args
-    rows = code.b.inttoptr(code.load(I64, context, 8 * Slot.SEGMENTS), PTR)
-    count = code.load(I64, context, 8 * Slot.SEGMENT_COUNT)
-
-    def look(i: Int, found: Value) -> list[Value]:
-        row = code.at(rows, code.mul(i, 8 * Segment.SIZE))
-        start, end = (code.load(I64, row, 8 * k) for k in (Segment.START, Segment.END))
-        inside = code.both(code.compare("<=", start, address), code.compare("<", address, end))
-        return [code.select(inside, i, found)]
-
-    (found,) = code.loop(0, count, look, carried=[constant(I64, -1)])
-    code.b.ret(found)
-    return function

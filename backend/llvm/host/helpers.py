@@ -1,0 +1,148 @@
+"""Internal functions that the units of a module share: what happens once per instruction, kept out of their code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from .abi import Fault, Segment, Slot
+from .build import I64, PTR, Code, Text, Value, constant
+
+PAIR = ir.LiteralStructType([I64, I64])
+
+
+def _helper(
+    module: ir.Module,
+    name: str,
+    result: ir.Type,
+    arguments: Sequence[ir.Type],
+    body: Callable[[Code], None],
+) -> ir.Function:
+    if (known := module.globals.get(name)) is not None:
+        return known
+    function = ir.Function(module, ir.FunctionType(result, arguments), name)
+    function.linkage = "internal"
+    body(Code(function))
+    return function
+
+
+def _put(code: Code, context: Value, slot: Slot, value: Value) -> None:
+    code.store(value, context, 8 * slot)
+
+
+def fault(module: ir.Module) -> ir.Function:
+    """i64 f(context, code, address, bytes): note an access that failed; returns the code."""
+
+    def body(code: Code) -> None:
+        context, number, address, bytes_ = code.function.args
+        _put(code, context, Slot.FAULT_ADDRESS, address)
+        _put(code, context, Slot.FAULT_BYTES, bytes_)
+        code.b.ret(number)
+
+    return _helper(module, "dsa.fault", I64, [PTR, I64, I64, I64], body)
+
+
+def operand_fault(module: ir.Module) -> ir.Function:
+    """i64 f(context, values, table): note the first operand that is out of its range.
+
+    Rows of the table are a number, the least value, how far the greatest is from it; one of them fails.
+    """
+
+    def body(code: Code) -> None:
+        b = code.b
+        context, values, table = code.function.args
+        start = b.block
+        look, again, found = (b.append_basic_block(n) for n in ("look", "again", "found"))
+        b.branch(look)
+        b.position_at_end(look)
+        row = b.phi(PTR)
+        row.add_incoming(table, start)
+        number, low, span = (code.load(I64, row, 8 * k) for k in range(3))
+        value = code.load(I64, values, code.mul(number, 8))
+        b.cbranch(b.icmp_unsigned("<=", b.sub(value, low), span), again, found)
+        b.position_at_end(again)
+        row.add_incoming(code.at(row, 24), again)
+        b.branch(look)
+        b.position_at_end(found)
+        _put(code, context, Slot.FAULT_FIELD, number)
+        _put(code, context, Slot.FAULT_VALUE, value)
+        b.ret(constant(I64, Fault.OPERAND))
+
+    return _helper(module, "dsa.operand", I64, [PTR, PTR, PTR], body)
+
+
+def operand_table(module: ir.Module, name: str, rows: Sequence[tuple[int, int, int]]) -> Value:
+    """The table for `operand_fault`."""
+    entries = [value for row in rows for value in row]
+    type_ = ir.ArrayType(I64, len(entries))
+    table = ir.GlobalVariable(module, type_, f"dsa.ranges.{name}")
+    table.linkage, table.global_constant = "internal", True
+    table.initializer = Text(type_, "[" + ", ".join(f"i64 {e}" for e in entries) + "]")
+    return Text(PTR, table.get_reference())
+
+
+def open_hbm(module: ir.Module) -> ir.Function:
+    """{code, delta} f(context, argument, low, bytes, writes): check that HBM bytes are in one segment.
+
+    `delta` is what to add to HBM addresses there for the host's.
+    """
+
+    def body(code: Code) -> None:
+        b = code.b
+        context, argument, low, bytes_, writes = code.function.args
+        bad = b.append_basic_block("bad")
+        entry = b.block
+        known, search = b.append_basic_block("known"), b.append_basic_block("search")
+        b.cbranch(code.compare("<", argument, 0), search, known)
+        b.position_at_end(known)
+        arguments = b.inttoptr(code.load(I64, context, 8 * Slot.ARGUMENTS), PTR)
+        given = code.load(I64, arguments, code.mul(argument, 8))
+        b.branch(search)
+        b.position_at_end(search)
+        key = b.phi(I64)
+        key.add_incoming(low, entry)
+        key.add_incoming(given, known)
+        number = _find(code, context, key)
+        _put(code, context, Slot.SEGMENT, number)
+        reasons = [(constant(I64, Fault.HBM_BOUNDS), b.block)]
+        there = b.append_basic_block("there")
+        b.cbranch(code.compare("<", number, 0), bad, there)
+        b.position_at_end(there)
+        rows = b.inttoptr(code.load(I64, context, 8 * Slot.SEGMENTS), PTR)
+        row = code.at(rows, code.mul(number, 8 * Segment.SIZE))
+        start, end, writable, delta = (code.load(I64, row, 8 * k) for k in range(4))
+        inside = b.icmp_unsigned("<=", b.sub(low, start), b.sub(end, start))
+        fits = b.icmp_unsigned("<=", bytes_, b.sub(end, low))
+        allowed = code.either(code.compare("==", writes, 0), code.compare("!=", writable, 0))
+        good = b.append_basic_block("good")
+        within = b.and_(inside, fits)
+        reason = b.select(within, constant(I64, Fault.READ_ONLY), constant(I64, Fault.HBM_BOUNDS))
+        reasons.append((reason, b.block))
+        b.cbranch(b.and_(within, allowed), good, bad)
+        b.position_at_end(good)
+        b.ret(b.insert_value(Text(PAIR, "zeroinitializer"), delta, 1))
+        b.position_at_end(bad)
+        why = b.phi(I64)
+        for value, block in reasons:
+            why.add_incoming(value, block)
+        _put(code, context, Slot.FAULT_ADDRESS, low)
+        _put(code, context, Slot.FAULT_BYTES, bytes_)
+        b.ret(b.insert_value(Text(PAIR, "zeroinitializer"), why, 0))
+
+    return _helper(module, "dsa.open", PAIR, [PTR, I64, I64, I64, I64], body)
+
+
+def _find(code: Code, context: Value, address: Value) -> Value:
+    """The number of the segment that holds a byte of HBM, or -1."""
+    rows = code.b.inttoptr(code.load(I64, context, 8 * Slot.SEGMENTS), PTR)
+    count = code.load(I64, context, 8 * Slot.SEGMENT_COUNT)
+
+    def look(i: Value, found: Value) -> list[Value]:
+        row = code.at(rows, code.mul(i, 8 * Segment.SIZE))
+        start, end = (code.load(I64, row, 8 * k) for k in (Segment.START, Segment.END))
+        inside = code.both(code.compare("<=", start, address), code.compare("<", address, end))
+        return [code.select(inside, i, found)]
+
+    (found,) = code.loop(0, count, look, carried=[constant(I64, -1)])
+    return found
