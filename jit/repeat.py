@@ -1,7 +1,7 @@
 """Launches that have been made before: found again by what they depend on, without looking into anything.
 
 A launch depends on the types and values of its arguments (of arrays: address, type, shape, strides, whether
-it may be written), the grid, the environment's knobs, the current target, and the outside values that the
+it may be written), the grid, the knobs, the current target, and the outside values that the
 kernel reads. `call_key` makes a key of all that can be had in a microsecond or two; `Guard` watches the outside
 values. Whatever has no cheap key (`None`) goes the long way, every time.
 """

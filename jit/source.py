@@ -158,20 +158,12 @@ class KernelSource:
 
     @cached_property
     def _paths(self) -> list[tuple[str, ...]]:
-        """Every name that the function reads, with the attributes after it; looked up at each launch."""
+        """Every outside name that the function reads, with the attributes after it; looked up at each launch."""
+        local = {param.name for param in self.params} | _assigned(self.tree)
         found: dict[tuple[str, ...], None] = {}
-        owners: set[ast.AST] = set()
-        for node in ast.walk(self.tree):
-            if node in owners:
-                continue
-            path: list[str] = []
-            while isinstance(node, ast.Attribute):
-                path.insert(0, node.attr)
-                node = node.value
-                owners.add(node)
-            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
-                name = (node.id, *path)
-                found[name] = None
+        for root in (self.tree.args, *self.tree.body):
+            inside = local if isinstance(root, ast.stmt) else set()
+            found |= {path: None for path in _names_read(root) if path[0] not in inside}
         return list(found)
 
     def references(self) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -217,6 +209,38 @@ class _Cells(Mapping[str, Any]):
         except KeyError:
             return False
         return True
+
+
+def _names_read(root: ast.AST) -> Iterator[tuple[str, ...]]:
+    """Names that are read, each with the attributes after it."""
+    owners: set[ast.AST] = set()
+    for node in ast.walk(root):
+        if node in owners:
+            continue
+        path: list[str] = []
+        while isinstance(node, ast.Attribute):
+            path.insert(0, node.attr)
+            node = node.value
+            owners.add(node)
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+            yield (node.id, *path)
+
+
+def _assigned(function: ast.FunctionDef) -> set[str]:
+    """Names that are the function's own because it assigns them (those of comprehensions are not)."""
+    found: set[str] = set()
+    pending: list[ast.AST] = list(function.body)
+    outside: set[str] = set()
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            continue
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            outside.update(node.names)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        pending.extend(ast.iter_child_nodes(node))
+    return found - outside
 
 
 def _shifted(lines: list[str], indent: int) -> str:
