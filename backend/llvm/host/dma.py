@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ... import formats
-from . import lanes
+from . import helpers, lanes
 from .abi import Fault, Slot
-from .build import I64, Bool, Int, Value, constant, vector
+from .build import I64, Bool, Int, Value, constant, wrap
 from .unit import FAR, Unit
-from .walk import Elements, Space, mask_below, merge, store_elements
+from .walk import Space, merge
 
 _UNSIGNED = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
@@ -247,33 +247,28 @@ def _nest(
 
 def _fill(unit: Unit, box: _Box, tile: Value) -> None:
     """Write the fill pattern all over a tile."""
-    count = unit.host.vector_bytes // box.width
     pattern = unit.field("fill")
-    if isinstance(pattern, int):
-        bits = constant(vector(box.element, count), pattern & ((1 << 8 * box.width) - 1))
-    else:
-        short = unit.b.trunc(pattern, box.element) if box.width < 8 else pattern
-        bits = unit.splat(short, count)
     space = merge(unit, box.size, [box.sram_stride])
-    sizes = space.sizes or [1]
-    (strides,) = space.strides if space.sizes else [[0]]
+    (strides,) = space.strides
+    if space.sizes and isinstance(strides[-1], int) and strides[-1] == box.width:
+        bytes_ = unit.i64(unit.mul(space.sizes[-1], box.width))
+        repeated = unit.i64(_repeated(unit, pattern, box.width))
+        function = helpers.fill(unit.module, unit.host.vector_bytes // 8)
 
-    def row(offsets: list[Int]) -> None:
-        size, step = sizes[-1], strides[-1]
+        def row(at: list[Int]) -> None:
+            unit.b.call(function, [unit.at(tile, at[0]), bytes_, repeated])
 
-        def piece(i: Int) -> None:
-            mask = mask_below(unit, unit.sub(size, i), count) if not whole(i) else None
-            place = unit.at(tile, unit.add(offsets[0], unit.mul(i, step)))
-            store_elements(unit, box.fmt, bits, Elements(place, step, count, mask))
+        unit.walk(space.sizes[:-1], [strides[:-1]], row)
+        return
+    low = unit.i64(wrap(pattern))
+    value = unit.b.trunc(low, box.element) if box.width < 8 else low
+    unit.walk(space.sizes, [strides], lambda at: unit.store(value, tile, at[0]))
 
-        def whole(i: Int) -> bool:
-            return isinstance(size, int) and not isinstance(i, int)
 
-        if isinstance(size, int):
-            unit.loop(0, size // count * count, piece, step=count)
-            if size % count:
-                piece(size // count * count)
-        else:
-            unit.loop(0, size, piece, step=count)
-
-    unit.walk(sizes[:-1], [strides[:-1]], row)
+def _repeated(unit: Unit, pattern: Int, width: int) -> Int:
+    """The low `width` bytes of a pattern, repeated to 8."""
+    mask = (1 << 8 * width) - 1
+    ones = ((1 << 64) - 1) // mask
+    if isinstance(pattern, int):
+        return wrap((pattern & mask) * ones)
+    return unit.b.mul(unit.b.and_(pattern, constant(I64, wrap(mask))), constant(I64, wrap(ones)))

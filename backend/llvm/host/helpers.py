@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from .abi import Fault, Segment, Slot
-from .build import I64, PTR, Code, Text, Value, constant
+from .build import I8, I64, PTR, VOID, Code, Text, Value, constant
 
 PAIR = ir.LiteralStructType([I64, I64])
 
@@ -18,11 +18,16 @@ def _helper(
     result: ir.Type,
     arguments: Sequence[ir.Type],
     body: Callable[[Code], None],
+    cold: bool = False,
 ) -> ir.Function:
     if (known := module.globals.get(name)) is not None:
         return known
     function = ir.Function(module, ir.FunctionType(result, arguments), name)
     function.linkage = "internal"
+    if cold:
+        # LLVM is told not to spend time on it
+        function.attributes.add("noinline")
+        function.attributes.add("optnone")
     body(Code(function))
     return function
 
@@ -40,7 +45,7 @@ def fault(module: ir.Module) -> ir.Function:
         _put(code, context, Slot.FAULT_BYTES, bytes_)
         code.b.ret(number)
 
-    return _helper(module, "dsa.fault", I64, [PTR, I64, I64, I64], body)
+    return _helper(module, "dsa.fault", I64, [PTR, I64, I64, I64], body, cold=True)
 
 
 def operand_fault(module: ir.Module) -> ir.Function:
@@ -69,7 +74,7 @@ def operand_fault(module: ir.Module) -> ir.Function:
         _put(code, context, Slot.FAULT_VALUE, value)
         b.ret(constant(I64, Fault.OPERAND))
 
-    return _helper(module, "dsa.operand", I64, [PTR, PTR, PTR], body)
+    return _helper(module, "dsa.operand", I64, [PTR, PTR, PTR], body, cold=True)
 
 
 def operand_table(module: ir.Module, name: str, rows: Sequence[tuple[int, int, int]]) -> Value:
@@ -131,6 +136,26 @@ def open_hbm(module: ir.Module) -> ir.Function:
         b.ret(b.insert_value(Text(PAIR, "zeroinitializer"), why, 0))
 
     return _helper(module, "dsa.open", PAIR, [PTR, I64, I64, I64, I64], body)
+
+
+def fill(module: ir.Module, lanes: int) -> ir.Function:
+    """void f(to, bytes, pattern): `bytes` bytes of the 8-byte pattern again and again."""
+
+    def body(code: Code) -> None:
+        to, bytes_, pattern = code.function.args
+        step = 8 * lanes
+        many = code.splat(pattern, lanes)
+        whole = code.b.and_(bytes_, constant(I64, -step))
+        code.loop(0, whole, lambda i: code.store(many, to, i), step=step)
+
+        def rest(i: Value) -> None:
+            place = code.b.shl(code.b.and_(i, constant(I64, 7)), constant(I64, 3))
+            code.store(code.b.trunc(code.b.lshr(pattern, place), I8), to, i)
+
+        code.loop(whole, bytes_, rest)
+        code.b.ret_void()
+
+    return _helper(module, "dsa.fill", VOID, [PTR, I64, I64], body)
 
 
 def _find(code: Code, context: Value, address: Value) -> Value:
