@@ -96,21 +96,32 @@ class _Box:
         return offset
 
     def _bytes(self) -> Int:
-        """Payload bytes; stores the burst bytes as `cost.box_bytes` has them."""
+        """Payload bytes; stores the burst bytes as `cost.box_bytes` has them.
+
+        Dims join a contiguous run in whatever order they fit.
+        """
         unit = self.unit
+        dims = range(len(self.length))
+        left: dict[int, Bool] = {
+            d: unit.compare(">", self.length[d], 1) for d in dims if not self.indexed(d)
+        }
+        joined: dict[int, Bool] = dict.fromkeys(dims, False)
         run: Int = 1
+        for _ in range(len(left)):
+            step = unit.mul(run, self.width)
+            found: Bool = False
+            for d in left:
+                adjacent = unit.compare("==", self.hbm_stride[d], step)
+                joins = unit.both(unit.both(left[d], adjacent), unit.negate(found))
+                run = unit.select(joins, unit.mul(run, self.length[d]), run)
+                left[d] = unit.both(left[d], unit.negate(joins))
+                joined[d] = unit.either(joined[d], joins)
+                found = unit.either(found, joins)
+            if found is False:
+                break
         runs: Int = 1
-        stopped: Bool = False
-        for dim in reversed(range(len(self.length))):
-            length = self.length[dim]
-            several = unit.compare("!=", length, 1)
-            adjacent: Bool = False
-            if not self.indexed(dim):
-                step = unit.mul(run, self.width)
-                adjacent = unit.compare("==", self.hbm_stride[dim], step)
-            stopped = unit.either(stopped, unit.both(several, unit.negate(adjacent)))
-            run = unit.select(stopped, run, unit.mul(run, length))
-            runs = unit.select(stopped, unit.mul(runs, length), runs)
+        for d in dims:
+            runs = unit.select(joined[d], runs, unit.mul(runs, self.length[d]))
         payload = unit.mul(unit.mul(run, runs), self.width)
         burst = unit.round_up(unit.mul(run, self.width), unit.target.hbm.burst_bytes)
         unit.put(Slot.BURST_BYTES, unit.select(self.empty, 0, unit.mul(runs, burst)))
