@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -110,7 +110,7 @@ def _fault(message: str) -> int:
     return int(Fault.HBM_BOUNDS)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _machine(name: str) -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

@@ -29,7 +29,8 @@ class Text(ir.Constant):  # type: ignore[misc]
     """A constant given as LLVM text, such as `splat (i32 1)`: much cheaper than a list of elements."""
 
     def __init__(self, type_: Any, text: str) -> None:
-        self.type, self.constant = type_, text
+        self.type = type_
+        self.constant: Any = text
 
     def _to_string(self) -> str:
         return f"{self.type} {self.constant}"

@@ -7,16 +7,13 @@ registers, k ascending. Operands that are fp32 already and lie right are used wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ... import formats
 from . import lanes, mma_pack
 from .build import F32, I1, I16, I32, PTR, VOID, Int, Value, constant, vector
+from .mma_model import Product, report_overflow
 from .unit import Unit
 from .walk import Elements, load_elements, mask_below, store_elements
-
-if TYPE_CHECKING:
-    from .mma import Product
 
 _STACK_BYTES = 128 * 1024
 """Panels up to this size are on the stack, bigger ones come from malloc."""
@@ -51,8 +48,6 @@ class _Tiled:
 
 def emit(unit: Unit, product: Product) -> None:
     """The body of an mma with known sizes."""
-    from .mma import report_overflow
-
     t = _Tiled(unit, product)
     d = product.d
     clash = unit.either(

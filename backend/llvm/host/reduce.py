@@ -134,7 +134,7 @@ def _row(r: _Reduce, at: Sequence[Int]) -> None:
         key = r.fold.key(unit, result)
         wanted = unit.shuffle(key, key, [0] * count)
         position = _first_position(r, wanted, load)
-    _store(r, [o for o in at[1:]], r.fold.result(unit, result), position)
+    _store(r, at[1:], r.fold.result(unit, result), position)
 
 
 def _over_axis(r: _Reduce, step: object, start: Value) -> Value:
