@@ -12,6 +12,8 @@ from typing import Any
 
 from llvmlite import ir
 
+from .host import PLAIN, Host
+
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
@@ -117,8 +119,8 @@ def suffix(type_: Any) -> str:
 class Code:
     """A function under construction: an IRBuilder and the folding helpers."""
 
-    def __init__(self, function: ir.Function) -> None:
-        self.module, self.function = function.module, function
+    def __init__(self, function: ir.Function, host: Host = PLAIN) -> None:
+        self.module, self.function, self.host = function.module, function, host
         self.entry = function.append_basic_block("entry")
         self.b = ir.IRBuilder(self.entry)
 

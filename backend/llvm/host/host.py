@@ -11,12 +11,20 @@ import llvmlite.binding as llvm
 
 @dataclass(frozen=True)
 class Host:
-    """Vector register size in bytes, how many there are, and 16-bit dot products on them."""
+    """A processor.
+
+    Attributes:
+        vector_bytes: bytes of a vector register; `registers` is how many there are.
+        pair_dot: intrinsic <n x i32> f(<2n x i16>, <2n x i16>) that sums products of neighbours, or ''.
+        quad_dot: intrinsic <n x i32> f(<n x i32> sum, unsigned <4n x i8>, signed <4n x i8>), likewise of four, or ''.
+        permutes: by number of lanes, intrinsic <n x i32> f(<n x i32> table, <n x i32> index).
+    """
 
     vector_bytes: int
     registers: int
     pair_dot: str = ""
-    """Name of an intrinsic <n x i32> f(<2n x i16>, <2n x i16>) that sums products of neighbours, or ''."""
+    quad_dot: str = ""
+    permutes: tuple[tuple[int, str], ...] = ()
 
     @property
     def lanes(self) -> int:
@@ -24,8 +32,15 @@ class Host:
         return self.vector_bytes // 4
 
 
-AVX512 = Host(64, 32, "llvm.x86.avx512.pmaddw.d.512")
-AVX2 = Host(32, 16, "llvm.x86.avx2.pmadd.wd")
+_PERMUTE_8 = (8, "llvm.x86.avx2.permd")
+AVX512 = Host(
+    64,
+    32,
+    "llvm.x86.avx512.pmaddw.d.512",
+    "",
+    (_PERMUTE_8, (16, "llvm.x86.avx512.permvar.si.512")),
+)
+AVX2 = Host(32, 16, "llvm.x86.avx2.pmadd.wd", "", (_PERMUTE_8,))
 PLAIN = Host(16, 32)
 
 

@@ -6,7 +6,7 @@ per lane, and a float sum keeps sixteen such vectors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ... import formats
@@ -20,6 +20,8 @@ from .walk import Elements, injective, load_elements, mask_below, merge, store_e
 
 PARTIALS = 16
 INT32 = formats.by_name("int32")
+_CHAINS = 4
+"""Independent partial results where the order is free: they hide the latency of the operation."""
 _NOWHERE = (1 << 31) - 1
 
 
@@ -125,10 +127,7 @@ def _row(r: _Reduce, at: Sequence[Int]) -> None:
         value = r.fold.value(unit, load_elements(unit, r.fmt, place))
         return value if mask is None else unit.b.select(mask, value, r.fold.identity(count))
 
-    total = _over_axis(
-        r, lambda i, mask, sum_: r.fold.fold(unit, sum_, load(i, mask)), r.fold.identity(count)
-    )
-    result = r.fold.across(unit, total)
+    result = r.fold.across(unit, _total(r, load))
     position: Value = None
     if r.positions:
         key = r.fold.key(unit, result)
@@ -137,9 +136,34 @@ def _row(r: _Reduce, at: Sequence[Int]) -> None:
     _store(r, at[1:], r.fold.result(unit, result), position)
 
 
-def _over_axis(r: _Reduce, step: object, start: Value) -> Value:
-    """Fold step(i, mask, value) over the vectors of the axis."""
-    assert callable(step)
+def _total(r: _Reduce, load: Callable[[Int, Value | None], Value]) -> Value:
+    """The axis folded into one vector."""
+    unit, count = r.unit, r.lanes
+    start, done = r.fold.identity(count), 0
+    block = _CHAINS * count
+    if r.fold.kind not in CHAINS and isinstance(r.length, int) and r.length >= 2 * block:
+        # the order is free
+        done = r.length // block * block
+
+        def turn(i: Int, *values: Value) -> list[Value]:
+            places = [unit.add(i, j * count) for j in range(_CHAINS)]
+            return [r.fold.fold(unit, v, load(p, None)) for v, p in zip(values, places)]
+
+        chains = unit.loop(0, done, turn, step=block, carried=[start] * _CHAINS)
+        start = chains[0]
+        for value in chains[1:]:
+            start = r.fold.fold(unit, start, value)
+
+    def fold(i: Int, mask: Value | None, value: Value) -> Value:
+        return r.fold.fold(unit, value, load(i, mask))
+
+    return _over_axis(r, fold, start, done)
+
+
+def _over_axis(
+    r: _Reduce, step: Callable[[Int, Value | None, Value], Value], start: Value, done: int = 0
+) -> Value:
+    """Fold step(i, mask, value) over the vectors of the axis from element `done` on."""
     unit, count = r.unit, r.lanes
     if not isinstance(r.length, int):
 
@@ -148,15 +172,14 @@ def _over_axis(r: _Reduce, step: object, start: Value) -> Value:
 
         return unit.loop(0, r.length, turn, step=count, carried=[start])[0]
     whole = r.length // count * count
-    (value,) = unit.loop(0, whole, lambda i, v: [step(i, None, v)], step=count, carried=[start])
+    (value,) = unit.loop(done, whole, lambda i, v: [step(i, None, v)], step=count, carried=[start])
     if whole < r.length:
         value = step(whole, mask_below(unit, r.length - whole, count), value)
     return value
 
 
-def _first_position(r: _Reduce, wanted: Value, load: object) -> Value:
+def _first_position(r: _Reduce, wanted: Value, load: Callable[[Int, Value | None], Value]) -> Value:
     """The first position on the axis whose key is `wanted`, in lane 0."""
-    assert callable(load)
     unit, count = r.unit, r.lanes
     type_ = vector(I32, count)
 
@@ -243,12 +266,11 @@ def _piece(
         store_elements(unit, output.fmt, bits, place)
 
 
-def _fold_lanes(r: _Reduce, load: object, count: int) -> Value:
+def _fold_lanes(r: _Reduce, load: Callable[[Int], Value], count: int) -> Value:
     """All of the axis folded, lane by lane, through as many partial results as the order asks for."""
-    assert callable(load)
     unit, length = r.unit, r.length
     assert isinstance(length, int)
-    many = min(PARTIALS if r.fold.kind in CHAINS else 1, length)
+    many = min(PARTIALS if r.fold.kind in CHAINS else _CHAINS, length)
     partials = [r.fold.identity(count)] * many
 
     def turn(i: Int, *values: Value) -> list[Value]:
@@ -259,7 +281,7 @@ def _fold_lanes(r: _Reduce, load: object, count: int) -> Value:
     for j in range(length - whole):
         partials[j] = r.fold.fold(unit, partials[j], load(whole + j))
     half = PARTIALS // 2
-    while half and r.fold.kind in CHAINS:
+    while half:
         # a partial result without elements is the identity, which changes nothing
         for j in range(half):
             if j + half < len(partials):

@@ -12,22 +12,22 @@ import llvmlite.ir as ir
 import numpy as np
 
 from ...numerics import transcendental as definition
-from .build import F32, F64, I1, I32, I64, PTR, Code, Text, Value, constant, vector
+from .build import F32, F64, I32, I64, Code, Value, constant, list_constant, vector
 from .lanes import is_nan
 
 
 def call(code: Code, name: str, x: Value) -> Value:
     """The transcendental function `name` of a vector of fp32."""
-    return code.b.call(_function(code.module, name, x.type), [x])
+    return code.b.call(_function(code, name, x.type), [x])
 
 
-def _function(module: ir.Module, name: str, type_: Any) -> ir.Function:
+def _function(caller: Code, name: str, type_: Any) -> ir.Function:
     full = f"dsa.{name}.v{type_.count}"
-    if (known := module.globals.get(full)) is not None:
+    if (known := caller.module.globals.get(full)) is not None:
         return known
-    function = ir.Function(module, ir.FunctionType(type_, [type_]), full)
+    function = ir.Function(caller.module, ir.FunctionType(type_, [type_]), full)
     function.linkage = "internal"
-    code = Code(function)
+    code = Code(function, caller.host)
     (x,) = function.args
     nan = is_nan(code, x)
     result = _BODIES[name](code, code.b.select(nan, constant(type_, 0.0), x))
@@ -161,36 +161,35 @@ def _erf(code: Code, x: Value) -> Value:
     return _with_sign(code, b.select(below, small, large), x)
 
 
-def _table(module: ir.Module) -> ir.GlobalVariable:
-    """The three 32-bit words of 2/pi per exponent."""
-    name = "dsa.two_over_pi"
-    if (known := module.globals.get(name)) is not None:
-        return known
-    words = definition._TWO_OVER_PI_WORDS.T.reshape(-1)
-    type_ = ir.ArrayType(I32, len(words))
-    table = ir.GlobalVariable(module, type_, name)
-    table.linkage, table.global_constant = "internal", True
-    table.initializer = Text(type_, "[" + ", ".join(f"i32 {int(w)}" for w in words) + "]")
-    return table
-
-
 def _words(code: Code, exponent: Value) -> list[Value]:
-    """The words w0, w1, w2 of each lane's exponent, as i64."""
-    b, lanes = code.b, exponent.type.count
-    pointers = vector(PTR, lanes)
-    base = b.ptrtoint(_table(code.module), I64)
-    result = []
-    for k in range(3):
-        spread = code.splat(b.add(base, constant(I64, 1024 * k)), lanes)
-        place = b.add(spread, b.shl(exponent, constant(exponent.type, 2)))
-        word = code.call(
-            f"llvm.masked.gather.v{lanes}i32.v{lanes}p0",
-            vector(I32, lanes),
-            b.inttoptr(place, pointers),
-            constant(vector(I1, lanes), 1),
-            constant(vector(I32, lanes), 0),
-        )
-        result.append(b.zext(word, vector(I64, lanes)))
+    """The words w0, w1, w2 for each lane's exponent (32-bit), as i64; any numbers below exponent 100.
+
+    They are a window of 2/pi that starts at bit 312 - exponent: four neighbours of its 32-bit words, shifted.
+    """
+    b, lanes, word = code.b, exponent.type.count, exponent.type
+    start = b.sub(constant(word, 312), exponent)
+    first = b.lshr(start, constant(word, 5))
+    shift = b.and_(start, constant(word, 31))
+    four = [_word_of_two_over_pi(code, b.add(first, constant(word, k))) for k in range(4)]
+    windows = [code.math("fshr", four[k + 1], four[k], shift) for k in (2, 1, 0)]
+    return [b.zext(window, vector(I64, lanes)) for window in windows]
+
+
+def _word_of_two_over_pi(code: Code, index: Value) -> Value:
+    """32-bit word `index` of 2/pi in each lane, the lowest first; 0 from word 8 on."""
+    b, word = code.b, index.type
+    mask = (1 << 32) - 1
+    words = [definition.TWO_OVER_PI >> 32 * k & mask for k in range(8)]
+    few = b.icmp_unsigned("<", index, constant(word, 8))
+    permute = dict(code.host.permutes).get(word.count)
+    if permute is not None:
+        table = list_constant(I32, (words + [0] * 8)[: word.count])
+        found = code.call(permute, word, table, index)
+        return found if word.count > 8 else b.select(few, found, constant(word, 0))
+    result = constant(word, 0)
+    for k, value in enumerate(words):
+        here = b.icmp_unsigned("==", index, constant(word, k))
+        result = b.select(here, constant(word, value), result)
     return result
 
 
@@ -198,7 +197,7 @@ def _reduce_quadrant(code: Code, a: Value) -> tuple[Value, Value, Value]:
     b, lanes = code.b, a.type.count
     word, wide, real = vector(I32, lanes), vector(I64, lanes), vector(F64, lanes)
     pattern = b.bitcast(a, word)
-    exponent = b.zext(b.lshr(pattern, constant(word, 23)), wide)
+    exponent = b.lshr(pattern, constant(word, 23))
     m = b.or_(b.and_(pattern, constant(word, 0x7F_FFFF)), constant(word, 0x80_0000))
     m = b.zext(m, wide)
     high, middle, low = _words(code, exponent)

@@ -57,8 +57,8 @@ class Unit(Code):
     """The function of one instruction while it is built."""
 
     def __init__(self, function: ir.Function, spec: Spec) -> None:
-        super().__init__(function)
-        self.spec, self.host, self.target = spec, spec.host, spec.target
+        super().__init__(function, spec.host)
+        self.spec, self.target = spec, spec.target
         self.sram, self.values, self.context = function.args
         self._fault = _FaultBlock()
         self._open: dict[str, Int] = {
