@@ -59,6 +59,10 @@ def launcher(
         functional=name != "timing",
         adversarial_seed=knobs.SEED.get() if name == "adversarial" else None,
     )
+    if name == "riscv":
+        from dsalang._runtime.riscv.engine import run as run_riscv
+
+        return partial(run_riscv, image, target, values, grid, memory, options)
     return partial(run, image, target, values, grid, memory, options)
 
 

@@ -46,6 +46,7 @@ ENGINES = {
     "reference": "the readable definition of the machine, with all checks, slow",
     "adversarial": "the reference engine with random delays (seed DSA_SEED)",
     "timing": "times without data, for kernels whose control flow does not depend on it",
+    "riscv": "the image's RISC-V binary under Unicorn, on the reference engine (extra riscv)",
 }
 """Engines by the name that DSA_EMULATOR takes (`jit/engines.py`), and what they are."""
 
