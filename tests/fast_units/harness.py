@@ -133,7 +133,7 @@ def compile_units(cases: Sequence[Case], host: hosts.Host | None = None) -> list
     for number, case in enumerate(cases):
         image = case.image()
         emit_unit(module, image.templates[0], image, TARGET, f"unit{number}", host)
-    machine = _machine("avx512" if host is hosts.AVX512 else "avx2")
+    machine = _machine("avx512" if host.vector_bytes == 64 else "avx2")
     parsed = llvm.parse_assembly(str(module))
     parsed.verify()
     engine = llvm.create_mcjit_compiler(parsed, machine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import llvmlite.binding as llvm
@@ -16,7 +16,7 @@ class Host:
     Attributes:
         vector_bytes: bytes of a vector register; `registers` is how many there are.
         pair_dot: intrinsic <n x i32> f(<2n x i16>, <2n x i16>) that sums products of neighbours, or ''.
-        quad_dot: intrinsic <n x i32> f(<n x i32> sum, unsigned <4n x i8>, signed <4n x i8>), likewise of four, or ''.
+        quad_dot: intrinsic <n x i32> f(<n x i32> sum, unsigned <4n x i8>, signed <4n x i8>), the same with four, or ''.
         permutes: by number of lanes, intrinsic <n x i32> f(<n x i32> table, <n x i32> index).
     """
 
@@ -40,6 +40,7 @@ AVX512 = Host(
     "",
     (_PERMUTE_8, (16, "llvm.x86.avx512.permvar.si.512")),
 )
+AVX512_VNNI = replace(AVX512, quad_dot="llvm.x86.avx512.vpdpbusd.512")
 AVX2 = Host(32, 16, "llvm.x86.avx2.pmadd.wd", "", (_PERMUTE_8,))
 PLAIN = Host(16, 32)
 
@@ -47,7 +48,7 @@ PLAIN = Host(16, 32)
 def from_features(features: Mapping[str, bool]) -> Host:
     """The host with these LLVM processor features."""
     if all(features.get(f"avx512{part}", False) for part in ("f", "bw", "dq", "vl")):
-        return AVX512
+        return AVX512_VNNI if features.get("avx512vnni", False) else AVX512
     if all(features.get(name, False) for name in ("avx2", "fma", "f16c")):
         return AVX2
     return PLAIN

@@ -1,12 +1,13 @@
 """Operands of an mma as panels of 32-bit elements.
 
-An element is an fp32 number, or a pair of int16 that are neighbours along K. "Steps" are elements along K: k of
-them for floats, ⌈k / 2⌉ for integers, the odd one out filled up with 0.
+An element is an fp32 number, or a group of 2 int16 or of 4 bytes that are neighbours along K. "Steps" are elements
+along K: ⌈k / group⌉, the last one filled up with 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import llvmlite.ir as ir
 
@@ -20,20 +21,30 @@ from .walk import Elements, load_elements, mask_below
 _RAW = {1: "uint8", 2: "uint16", 4: "uint32"}
 
 
-def element(fmt: Format) -> ir.Type:
-    """The LLVM type of an element."""
-    return F32 if fmt.is_float else I32
+@dataclass(frozen=True)
+class Packing:
+    """How stored elements become 32-bit ones: `group` of them each, bytes with their top bit flipped if `flip`."""
+
+    fmt: Format
+    group: int = 1
+    flip: bool = False
+
+    @property
+    def element(self) -> ir.Type:
+        """The LLVM type of an element."""
+        return F32 if self.fmt.is_float else I32
+
+    def steps(self, k: int) -> int:
+        """Elements along K."""
+        return -(-k // self.group)
 
 
-def steps(fmt: Format, k: int) -> int:
-    """Elements along K."""
-    return k if fmt.is_float else -(-k // 2)
-
-
-def _raw(unit: Unit, fmt: Format, pointer: Value, valid: int, count: int) -> Value:
-    """`count` stored elements, of which the first `valid` exist; the others are 0."""
+def _raw(unit: Unit, packing: Packing, pointer: Value, valid: int, count: int) -> Value:
+    """`count` stored elements, of which the first `valid` exist; the others are 0 (or flipped)."""
+    fmt = packing.fmt
     where = Elements(pointer, fmt.bytes, count, mask_below(unit, valid, count))
-    return load_elements(unit, formats.by_name(_RAW[fmt.bytes]), where)
+    value = load_elements(unit, formats.by_name(_RAW[fmt.bytes]), where)
+    return unit.b.xor(value, constant(value.type, 0x80)) if packing.flip else value
 
 
 def _short(unit: Unit, fmt: Format, raw: Value) -> Value:
@@ -41,31 +52,37 @@ def _short(unit: Unit, fmt: Format, raw: Value) -> Value:
     return extend(raw, vector(I16, raw.type.count))
 
 
-def along_k(unit: Unit, fmt: Format, pointer: Value, valid: int) -> Value:
+def along_k(unit: Unit, packing: Packing, pointer: Value, valid: int) -> Value:
     """One vector of elements from a stored row that runs along K, where `valid` stored elements are left."""
     count = unit.host.lanes
-    if fmt.is_float:
-        return lanes.widen(unit, _raw(unit, fmt, pointer, valid, count), fmt)
-    short = _short(unit, fmt, _raw(unit, fmt, pointer, valid, 2 * count))
-    return unit.b.bitcast(short, vector(I32, count))
+    raw = _raw(unit, packing, pointer, valid, packing.group * count)
+    if packing.fmt.is_float:
+        return lanes.widen(unit, raw, packing.fmt)
+    if packing.group == 2:
+        raw = _short(unit, packing.fmt, raw)
+    return unit.b.bitcast(raw, vector(I32, count))
 
 
-def across_k(unit: Unit, fmt: Format, pointer: Value, next_row: Value | None, valid: int) -> Value:
-    """One vector of elements from stored rows across K; integers pair two rows (None: zeros)."""
-    count = unit.host.lanes
-    if fmt.is_float:
-        return lanes.widen(unit, _raw(unit, fmt, pointer, valid, count), fmt)
-    low = _short(unit, fmt, _raw(unit, fmt, pointer, valid, count))
-    high = constant(low.type, 0)
-    if next_row is not None:
-        high = _short(unit, fmt, _raw(unit, fmt, next_row, valid, count))
-    order = [half * count + lane for lane in range(count) for half in (0, 1)]
-    return unit.b.bitcast(unit.shuffle(low, high, order), vector(I32, count))
+def across_k(unit: Unit, packing: Packing, rows: Sequence[Value], valid: int) -> Value:
+    """One vector of elements from up to `group` stored rows across K; rows that are not there are 0."""
+    b, count = unit.b, unit.host.lanes
+    raw = [_raw(unit, packing, row, valid, count) for row in rows]
+    if packing.fmt.is_float:
+        return lanes.widen(unit, raw[0], packing.fmt)
+    word = vector(I32, count)
+    total = constant(word, 0)
+    for r, value in enumerate(raw):
+        if packing.group == 2:
+            value = b.zext(_short(unit, packing.fmt, value), word)
+        else:
+            value = b.zext(value, word)
+        total = b.or_(total, b.shl(value, constant(word, r * (32 // packing.group))))
+    return total
 
 
 def pack_across(
     unit: Unit,
-    fmt: Format,
+    packing: Packing,
     source: Value,
     lead: int,
     k: int,
@@ -74,35 +91,27 @@ def pack_across(
     row_bytes: int,
 ) -> None:
     """panel[step][column] from stored rows across K, `lead` bytes apart; columns are filled up to whole vectors."""
-    pair = 1 if fmt.is_float else 2
-    count = unit.host.lanes
+    group = packing.group
 
-    def step(i: Int, alone: bool) -> None:
-        row = unit.at(source, unit.mul(i, pair * lead))
-        other = None if alone or pair == 1 else unit.at(row, lead)
-        _vectors(unit, fmt, row, other, columns, unit.at(panel, unit.mul(i, row_bytes)), count)
+    def step(i: Int, rows: int) -> None:
+        first = unit.at(source, unit.mul(i, group * lead))
+        to = unit.at(panel, unit.mul(i, row_bytes))
 
-    whole = k // pair
-    unit.loop(0, whole, lambda i: step(i, False))
-    if k % pair:
-        step(whole, True)
+        def piece(c: Int, valid: int) -> None:
+            at = unit.mul(c, packing.fmt.bytes)
+            places = [unit.at(first, unit.add(at, r * lead)) for r in range(rows)]
+            unit.store(across_k(unit, packing, places, valid), to, unit.mul(c, 4))
 
+        _pieces(unit, columns, unit.host.lanes, piece)
 
-def _vectors(
-    unit: Unit, fmt: Format, row: Value, other: Value | None, columns: int, to: Value, count: int
-) -> None:
-    def one(c: Int, valid: int) -> None:
-        at = unit.mul(c, fmt.bytes)
-        beside = None if other is None else unit.at(other, at)
-        value = across_k(unit, fmt, unit.at(row, at), beside, valid)
-        unit.store(value, to, unit.mul(c, 4))
-
-    _pieces(unit, columns, count, one)
+    whole = k // group
+    unit.loop(0, whole, lambda i: step(i, group))
+    if k % group:
+        step(whole, k % group)
 
 
-def _pieces(unit: Unit, size: int, count: int, one: object) -> None:
+def _pieces(unit: Unit, size: int, count: int, one: Callable[[Int, int], None]) -> None:
     """one(start, valid) for every piece of `count`; few pieces are unrolled."""
-    assert callable(one)
     whole = size // count * count
     if whole <= 4 * count:
         for c in range(0, whole, count):
@@ -114,28 +123,33 @@ def _pieces(unit: Unit, size: int, count: int, one: object) -> None:
 
 
 def pack_along(
-    unit: Unit, fmt: Format, source: Value, lead: int, rows: int, k: int, to: Value, row_bytes: int
+    unit: Unit,
+    packing: Packing,
+    source: Value,
+    lead: int,
+    rows: int,
+    k: int,
+    to: Value,
+    row_bytes: int,
 ) -> None:
     """to[row][step] from stored rows that run along K."""
-    pair = 1 if fmt.is_float else 2
-    chunk = pair * unit.host.lanes
+    fmt, group = packing.fmt, packing.group
 
     def row(i: Int) -> None:
         start, target = unit.at(source, unit.mul(i, lead)), unit.at(to, unit.mul(i, row_bytes))
 
         def piece(c: Int, valid: int) -> None:
-            value = along_k(unit, fmt, unit.at(start, unit.mul(c, fmt.bytes)), valid)
-            place = unit.mul(c, 4) if pair == 1 else unit.mul(c, 2)
-            unit.store(value, target, place)
+            value = along_k(unit, packing, unit.at(start, unit.mul(c, fmt.bytes)), valid)
+            unit.store(value, target, unit.mul(c, 4 // group))
 
-        _pieces(unit, k, chunk, piece)
+        _pieces(unit, k, group * unit.host.lanes, piece)
 
     unit.loop(0, rows, row)
 
 
 def pack_transposed(
     unit: Unit,
-    fmt: Format,
+    packing: Packing,
     source: Value,
     lead: int,
     k: int,
@@ -143,47 +157,41 @@ def pack_transposed(
     panel: Value,
     row_bytes: int,
 ) -> None:
-    """panel[step][column] from stored columns that run along K, block by block through registers."""
-    count = unit.host.lanes
-    pair = 1 if fmt.is_float else 2
-    tile = unit.allocate(4 * count * count)
-    plain = fmt.name == "fp32"
+    """panel[step][column] from stored columns that run along K, square by square through registers."""
+    fmt, group, count = packing.fmt, packing.group, unit.host.lanes
+    square = unit.allocate(4 * count * count)
+    transpose = _transpose(unit, row_bytes)
 
-    def block(c: int, cols: int, at: Int, valid: int) -> None:
-        """Steps from stored element `at` on (`valid` are left), columns c … c + cols."""
-        start = unit.at(source, unit.add(c * lead, unit.mul(at, fmt.bytes)))
-        step_row = unit.mul(at, row_bytes // pair)
-        target = unit.at(panel, unit.add(step_row, 4 * c))
-        many = min(steps(fmt, valid), count)
-        if plain and cols == count and valid >= count:
-            unit.b.call(
-                _transpose(unit, row_bytes), [target, start, constant(I64, lead), count_of(many)]
-            )
+    def block(c: Int, many: int, at: Int, valid: int) -> None:
+        """Steps from stored element `at` on (`valid` are left), columns c … c + many."""
+        start = unit.at(source, unit.add(unit.mul(c, lead), unit.mul(at, fmt.bytes)))
+        target = unit.at(panel, unit.add(unit.mul(at, row_bytes // group), unit.mul(c, 4)))
+        steps = constant(I64, min(packing.steps(valid), count))
+        if fmt.name == "fp32" and many == count and valid >= count:
+            unit.b.call(transpose, [target, start, constant(I64, lead), steps])
             return
 
         def row(i: Int) -> None:
-            value = along_k(unit, fmt, unit.at(start, unit.mul(i, lead)), valid)
-            unit.store(value, tile, unit.mul(i, 4 * count))
+            value = along_k(unit, packing, unit.at(start, unit.mul(i, lead)), valid)
+            unit.store(value, square, unit.mul(i, 4 * count))
 
-        unit.loop(0, cols, row)
-        zero = constant(vector(element(fmt), count), 0)
-        unit.loop(cols, count, lambda i: unit.store(zero, tile, unit.mul(i, 4 * count)))
-        unit.b.call(
-            _transpose(unit, row_bytes), [target, tile, constant(I64, 4 * count), count_of(many)]
-        )
+        unit.loop(0, many, row)
+        zero = constant(vector(packing.element, count), 0)
+        unit.loop(many, count, lambda i: unit.store(zero, square, unit.mul(i, 4 * count)))
+        unit.b.call(transpose, [target, square, constant(I64, 4 * count), steps])
 
-    chunk = pair * count
+    chunk = group * count
     whole = k // chunk * chunk
-    for c in range(0, columns, count):
-        cols = min(count, columns - c)
-        unit.loop(0, whole, lambda at, c=c, cols=cols: block(c, cols, at, chunk), step=chunk)
+
+    def strip(c: Int, many: int) -> None:
+        unit.loop(0, whole, lambda at: block(c, many, at, chunk), step=chunk)
         if whole < k:
-            block(c, cols, whole, k - whole)
+            block(c, many, whole, k - whole)
 
-
-def count_of(number: int) -> Value:
-    """A known count as a value."""
-    return constant(I64, number)
+    full = columns // count * count
+    unit.loop(0, full, lambda c: strip(c, count), step=count)
+    if full < columns:
+        strip(full, columns - full)
 
 
 def _transpose(unit: Unit, row_bytes: int) -> ir.Function:

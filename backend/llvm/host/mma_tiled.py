@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from ... import formats
 from . import lanes, mma_pack
-from .build import F32, I1, I16, I32, PTR, VOID, Int, Value, constant, vector
+from .build import F32, I1, I8, I16, I32, PTR, VOID, Int, Value, constant, vector
+from .host import Host
 from .mma_model import Product, report_overflow
+from .mma_pack import Packing
 from .unit import Unit
 from .walk import Elements, load_elements, mask_below, store_elements
 
@@ -36,14 +38,31 @@ class _Tiled:
         self.unit, self.p = unit, product
         self.m, self.n, self.k = product.m, product.n, product.k
         self.lanes = unit.host.lanes
-        wide = unit.host.registers >= 32
-        self.rows, self.vectors = (8, 2) if wide else (6, 2)
+        self.rows, self.vectors = _shape(self.m, unit.host.registers)
         self.columns = self.vectors * self.lanes
-        self.steps = mma_pack.steps(product.a.fmt, self.k)
+        self.pack_a, self.pack_b = _packings(product, unit.host)
+        self.steps = self.pack_a.steps(self.k)
         self.type = vector(F32 if not product.integers else I32, self.lanes)
         self.overflow: Value = None
         self.a_scratch: Value = None
         self.b_panel: Value = None
+
+
+def _shape(m: int, registers: int) -> tuple[int, int]:
+    """Rows and vectors of a block of D; with few rows, more vectors hide the latency of the multiplications."""
+    if registers >= 32:
+        return (8, 2) if m > 4 else (4, 4) if m > 2 else (2, 8)
+    return (6, 2) if m > 4 else (4, 2) if m > 2 else (2, 4)
+
+
+def _packings(product: Product, host: Host) -> tuple[Packing, Packing]:
+    """How A and B are packed; the bytes of A are flipped where they would have the same signedness as B's."""
+    a, b = product.a.fmt, product.b.fmt
+    if not product.integers:
+        return Packing(a), Packing(b)
+    if host.quad_dot:
+        return Packing(a, 4, a.is_signed == b.is_signed), Packing(b, 4)
+    return Packing(a, 2), Packing(b, 2)
 
 
 def emit(unit: Unit, product: Product) -> None:
@@ -126,14 +145,14 @@ def _one(t: _Tiled, i: Int, target: Value, memory: Value) -> None:
 
 
 def _place_a(t: _Tiled, a: Value, scratch: Value) -> _Place:
-    fmt, strides = t.p.a.fmt, t.p.a.strides
+    strides = t.p.a.strides
     if _a_direct(t):
         return _Place(a, strides[1], strides[2])
     _, row, step = _a_layout(t)
     if _along(t):
-        mma_pack.pack_along(t.unit, fmt, a, strides[1], t.m, t.k, scratch, row)
+        mma_pack.pack_along(t.unit, t.pack_a, a, strides[1], t.m, t.k, scratch, row)
     else:
-        mma_pack.pack_across(t.unit, fmt, a, strides[2], t.k, t.m, scratch, step)
+        mma_pack.pack_across(t.unit, t.pack_a, a, strides[2], t.k, t.m, scratch, step)
     return _Place(scratch, row, step)
 
 
@@ -143,9 +162,9 @@ def _place_b(t: _Tiled, source: Value, panel: Value, columns: int) -> _Place:
         return _Place(source, 4, strides[1])
     row = 4 * t.columns
     if strides[2] == fmt.bytes:
-        mma_pack.pack_across(t.unit, fmt, source, strides[1], t.k, columns, panel, row)
+        mma_pack.pack_across(t.unit, t.pack_b, source, strides[1], t.k, columns, panel, row)
     else:
-        mma_pack.pack_transposed(t.unit, fmt, source, strides[2], t.k, columns, panel, row)
+        mma_pack.pack_transposed(t.unit, t.pack_b, source, strides[2], t.k, columns, panel, row)
     return _Place(panel, 4, row)
 
 
@@ -155,15 +174,45 @@ def _panel(t: _Tiled, a: _Place, b: _Place, d: Value, columns: int) -> None:
 
     def block(i: Int, rows: int) -> None:
         pointer = unit.at(a.pointer, unit.mul(i, a.row))
-        _block(t, _Place(pointer, a.row, a.step), b, unit.at(d, unit.mul(i, lead)), rows, columns)
+        _block(
+            t,
+            _Place(pointer, a.row, a.step),
+            b,
+            unit.at(d, unit.mul(i, lead)),
+            start,
+            rows,
+            columns,
+        )
 
+    start = _starts(t, b, -(-columns // t.lanes))
     whole = t.m // t.rows * t.rows
     unit.loop(0, whole, lambda i: block(i, t.rows), step=t.rows)
     if whole < t.m:
         block(whole, t.m - whole)
 
 
-def _block(t: _Tiled, a: _Place, b: _Place, d: Value, rows: int, columns: int) -> None:
+def _starts(t: _Tiled, b: _Place, vectors: int) -> list[Value]:
+    """What sums start from, per vector of columns: 0, or what flipping the bytes of A (by 128) adds, taken off."""
+    unit, zero = t.unit, constant(t.type, 0)
+    if not t.pack_a.flip:
+        return [zero] * vectors
+    signed = t.p.b.fmt.is_signed
+    factor = constant(t.type, 0x80808080 if signed else 0x01010101)
+
+    def step(s: Int, *sums: Value) -> list[Value]:
+        row = unit.at(b.pointer, unit.mul(s, b.step))
+        columns = [unit.load(t.type, row, 4 * t.lanes * v) for v in range(vectors)]
+        return [_multiply_add(t, factor, y, x) for x, y in zip(sums, columns)]
+
+    sums = unit.loop(0, t.steps, step, carried=[zero] * vectors)
+    if signed:
+        return [unit.b.sub(zero, x) for x in sums]
+    return [unit.b.shl(x, constant(t.type, 7)) for x in sums]
+
+
+def _block(
+    t: _Tiled, a: _Place, b: _Place, d: Value, first: list[Value], rows: int, columns: int
+) -> None:
     """D[rows, columns] (+)= A · B with D in registers."""
     unit, p = t.unit, t.p
     vectors = -(-columns // t.lanes)
@@ -175,8 +224,7 @@ def _block(t: _Tiled, a: _Place, b: _Place, d: Value, rows: int, columns: int) -
             mask = mask_below(unit, columns - v * t.lanes, t.lanes)
             at = unit.at(row, v * t.lanes * p.d.fmt.bytes)
             places.append(Elements(at, p.d.fmt.bytes, t.lanes, mask))
-    zero = constant(t.type, 0)
-    start = [zero if fresh else _load_d(t, place) for place in places]
+    start = first * rows if fresh else [_load_d(t, place) for place in places]
 
     def steps(s: Int, *values: Value, turns: int) -> list[Value]:
         now = list(values)
@@ -213,6 +261,11 @@ def _multiply_add(t: _Tiled, x: Value, y: Value, value: Value) -> Value:
     unit, b = t.unit, t.unit.b
     if not t.p.integers:
         return unit.math("fma", x, y, value)
+    if t.pack_a.group == 4:
+        quads = vector(I8, 4 * t.lanes)
+        unsigned, signed = (x, y) if t.p.b.fmt.is_signed else (y, x)
+        operands = value, b.bitcast(unsigned, quads), b.bitcast(signed, quads)
+        return unit.call(unit.host.quad_dot, t.type, *operands)
     if unit.host.pair_dot:
         pairs = vector(I16, 2 * t.lanes)
         product = unit.call(unit.host.pair_dot, t.type, b.bitcast(x, pairs), b.bitcast(y, pairs))
