@@ -32,7 +32,7 @@ from .model import Image, Template
 from .reader import Object, read_object
 
 CODE_ADDRESS = 0x10000
-VERSION = 1
+VERSION = 2
 MAX_GLUE_BYTES = 64 << 20
 ENTRY = "dsa_kernel"
 
@@ -112,6 +112,7 @@ def load(data: bytes) -> Image:
         entry=_entry(obj),
         glue=_inflate(_contents(obj, ".dsa.glue")),
         file=bytes(data),
+        timing=meta.timing,
     )
     _check_numbers(image)
     return image
@@ -196,6 +197,19 @@ def _inflate(data: bytes) -> str:
         raise ImageError(f"damaged image: glue: {error}") from None
 
 
+def _check_timing(image: Image) -> None:
+    """A schedule is about templates that exist, and about as many cores everywhere."""
+    timing = image.timing
+    if timing is None:
+        return
+    cores = {len(timing.cycles), len(timing.dynamic), len(timing.bound), len(timing.issues)}
+    if len(cores) != 1 or len(timing.grid) != 3:
+        raise ImageError("damaged image: its schedule is about different numbers of cores")
+    for issues in timing.issues:
+        if len(issues) % 2 or any(not 0 <= t < len(image.templates) for t in issues[::2]):
+            raise ImageError("damaged image: its schedule names a template that is not there")
+
+
 def _check_numbers(image: Image) -> None:
     """Numbers that refer to something refer to something that exists."""
     for template in image.templates:
@@ -206,6 +220,7 @@ def _check_numbers(image: Image) -> None:
             raise ImageError(f"damaged image: no vector program {program}")
         if not -1 <= template.hbm_arg < len(image.arguments):
             raise ImageError(f"damaged image: no argument {template.hbm_arg}")
+    _check_timing(image)
     low, high = type_range("u32")
     numbers = [image.sram_bytes, image.code_address, *image.credits]
     for ring in image.rings:

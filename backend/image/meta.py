@@ -13,7 +13,7 @@ import typing
 from typing import Any
 
 from ..errors import ImageError, Loc
-from .model import Argument, AssertInfo, PrintInfo, RingInfo
+from .model import Argument, AssertInfo, PrintInfo, RingInfo, Timing
 
 MAX_DEPTH = 64
 
@@ -43,6 +43,7 @@ class Meta:
     asserts: tuple[AssertInfo, ...]
     sram_bytes: int
     code_address: int
+    timing: Timing | None
 
 
 def dump(meta: Meta) -> bytes:

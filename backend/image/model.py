@@ -65,6 +65,27 @@ class AssertInfo:
 
 
 @dataclass(frozen=True)
+class Timing:
+    """A static schedule: what the image promises for one grid. Entries are by core, in cycles.
+
+    Attributes:
+        grid: the sizes of the grid that the image is for.
+        cycles: when each core is done.
+        dynamic: when it would be done with flags in place of fixed times.
+        bound: no schedule of the same instructions is shorter.
+        flags: sets and waits that the fixed times made needless, over all cores.
+        issues: template and start of each instruction in the order of issue, alternating.
+    """
+
+    grid: tuple[int, ...]
+    cycles: tuple[int, ...]
+    dynamic: tuple[int, ...]
+    bound: tuple[int, ...]
+    flags: int
+    issues: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
 class Image:
     """A compiled kernel.
 
@@ -77,6 +98,7 @@ class Image:
             code is position dependent and meant to be at `code_address` (constants behind the code included).
         glue: the LLVM IR of the same glue without a target triple, for the host.
         file: the ELF object that `code` stands in; made when the image is linked or loaded.
+        timing: the static schedule, None for an image whose instructions start as soon as flags allow.
     """
 
     name: str
@@ -95,3 +117,4 @@ class Image:
     entry: int
     glue: str
     file: bytes = field(default=b"", repr=False, compare=False)
+    timing: Timing | None = None

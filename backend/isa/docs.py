@@ -49,6 +49,7 @@ _CALLS = {
     "read": ("SRAM address", "format code", "the value, sign-extended"),
     "print": ("print number", "address of i64 values", "–"),
     "assert": ("assertion number", "condition", "–"),
+    "at": ("cycle at which the next issued instruction starts, exactly", "0", "–"),
 }
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 CUSTOM_0 = 0x0B
 """Major opcode of the calls into the machine; funct3 selects one, a0 and a1 are the arguments, a0 the result."""
 
-CALLS: tuple[str, ...] = ("issue", "wait", "read", "print", "assert")
+CALLS: tuple[str, ...] = ("issue", "wait", "read", "print", "assert", "at")
 """What funct3 of a custom-0 instruction calls; symbol `__dsa_<name>` in the object before linking."""
 
 NOP = 0x00000013

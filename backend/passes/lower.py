@@ -12,7 +12,7 @@ from ..dialects.locations import from_ir
 from ..dialects.tile import ints
 from ..errors import InternalError
 from ..image.elf import CODE_ADDRESS, link_image
-from ..image.model import Argument, Image, RingInfo
+from ..image.model import Argument, Image, RingInfo, Timing
 from ..image.tables import Tables
 from ..llvm.glue import build_glue
 from ..llvm.riscv import assembly
@@ -21,17 +21,34 @@ from ..target import Target
 
 def lower(module: ModuleOp, target: Target) -> Image:
     """The image of a module with one kernel, whose rings have addresses and whose semaphores are placed."""
+    kernel = kernel_of(module)
+    tables = Tables()
+    strides: dict[SSAValue, int] = {
+        op.result: info.stride_bytes
+        for op, info in zip(_rings(kernel), _ring_infos(kernel, target), strict=True)
+    }
+    glue = build_glue(kernel, strides, tables)
+    return image_of(kernel, target, tables, glue, _credits(kernel))
+
+
+def kernel_of(module: ModuleOp) -> func.FuncOp:
+    """The one function of a module."""
     kernels = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
     if len(kernels) != 1:
         raise InternalError(f"lower: a module with {len(kernels)} functions")
-    kernel = kernels[0]
-    rings = [op for op in kernel.body.blocks[0].ops if isinstance(op, RingOp)]
-    infos = tuple(_ring_info(op, target) for op in rings)
-    tables = Tables()
-    strides: dict[SSAValue, int] = {
-        op.result: info.stride_bytes for op, info in zip(rings, infos, strict=True)
-    }
-    glue = build_glue(kernel, strides, tables)
+    return kernels[0]
+
+
+def image_of(
+    kernel: func.FuncOp,
+    target: Target,
+    tables: Tables,
+    glue: str,
+    credits: tuple[int, ...],
+    timing: Timing | None = None,
+) -> Image:
+    """The linked image of a kernel with the given glue, which refers to `tables`."""
+    infos = _ring_infos(kernel, target)
     ends = [r.address + r.stride_bytes * (r.slots - 1) + r.slot_bytes for r in infos]
     return link_image(
         Image(
@@ -41,7 +58,7 @@ def lower(module: ModuleOp, target: Target) -> Image:
             arguments=_arguments(kernel),
             templates=tuple(tables.templates),
             programs=tuple(tables.programs),
-            credits=_credits(kernel),
+            credits=credits,
             rings=infos,
             prints=tables.prints,
             asserts=tables.asserts,
@@ -50,6 +67,7 @@ def lower(module: ModuleOp, target: Target) -> Image:
             code_address=CODE_ADDRESS,
             entry=0,
             glue=glue,
+            timing=timing,
         )
     )
 
@@ -57,6 +75,14 @@ def lower(module: ModuleOp, target: Target) -> Image:
 def riscv_assembly(image: Image) -> str:
     """The glue of an image as RV64 assembly text, calls into the machine symbolic."""
     return assembly(image.glue)
+
+
+def _rings(kernel: func.FuncOp) -> list[RingOp]:
+    return [op for op in kernel.body.blocks[0].ops if isinstance(op, RingOp)]
+
+
+def _ring_infos(kernel: func.FuncOp, target: Target) -> tuple[RingInfo, ...]:
+    return tuple(_ring_info(op, target) for op in _rings(kernel))
 
 
 def _ring_info(op: RingOp, target: Target) -> RingInfo:

@@ -9,6 +9,9 @@ The rules are those of docs/architecture.md, "Machine time". What they leave ope
   time on an engine; a wait of the control core, a print and an assertion take none there.
 - A transfer of no bytes takes its turn at the port like any other.
 - Memory changes when an instruction starts. Programs without races cannot tell.
+- An instruction that was issued after the call `at` starts at the cycle named there. That its queue, its
+  operands and the HBM port are ready by then is the schedule's promise: where they are not, it is an error.
+  In a gather, scatter or atomic with a fixed start all elements count, masked off or not.
 
 All times are whole cycles.
 """
@@ -39,6 +42,7 @@ from .messages import Waiter, deadlock_error, overflow_error
 from .options import Options
 from .prepare import Prepared
 from .races import NOTHING, Clock
+from .schedule import TimeClock, check_promise, timing_violation
 from .semaphores import Semaphores, Token
 from .state import CoreState, Current
 from .text import print_line
@@ -62,7 +66,8 @@ class Control(Protocol):
 class Issued:
     """An instruction in a queue: which template, its fields, when it was issued, what the issuer knew.
 
-    `sem` is the semaphore of a set or wait, -1 for others; `waits` tells a wait.
+    `sem` is the semaphore of a set or wait, -1 for others; `waits` tells a wait. `at` is the cycle at which
+    a static schedule has it start, None without one.
     """
 
     template: int
@@ -72,6 +77,7 @@ class Issued:
     waits: bool
     time: int
     clock: Clock
+    at: int | None
 
 
 @dataclass(slots=True)
@@ -125,6 +131,9 @@ class CoreRun:
         self._issue: Issued | None = None
         self._knowledge: Clock = NOTHING  # What the control core knows; shared by what it issues.
         self._random = options.random(core)
+        self._hbm_random = options.hbm_random(core)
+        self._at: int | None = None  # When the next issued instruction is to start.
+        self._clock_of_time = TimeClock(self._clocks)
         self.stats = CoreStats(core)
 
     def run(self) -> CoreStats:
@@ -146,6 +155,7 @@ class CoreRun:
             raise self._deadlock()
         ends = (q.completed for q in self._queues.values())
         self.stats.cycles = max(self._time, self._port_free, *ends)
+        check_promise(self._state.image, self.stats.core, self.stats.cycles)
         self.stats.traffic = self._state.traffic
         self.stats.sort()
         return self.stats
@@ -188,6 +198,8 @@ class CoreRun:
     def _start_time(self, queue: Queue) -> int | None:
         head = queue.waiting[0]
         time = max(head.time, queue.free)
+        if head.at is not None:
+            return max(time, head.at)
         if not head.waits:
             return time
         token = self._semaphores.first(head.sem)
@@ -222,7 +234,8 @@ class CoreRun:
         if sem >= len(self._semaphores):
             raise ImageError(f"semaphore {sem} does not exist")
         waits = prepared.op == "wait"
-        self._issue = Issued(template, prepared, fields, sem, waits, 0, self._knowledge)
+        self._issue = Issued(template, prepared, fields, sem, waits, 0, self._knowledge, self._at)
+        self._at = None
         cost = self._jitter(prepared.issue_cycles)
         self._time += cost
         self.stats.engines[Engine.CORE].busy += cost
@@ -246,6 +259,8 @@ class CoreRun:
             self._knowledge = self._clocks.token(Engine.CORE)
             reason = Reason("semaphore", token.setter, token.template)
             self._stall(Engine.CORE, reason, self._time, time)
+        elif kind == "at":
+            self._at = a0
         else:
             result, cycles = self._other_call(kind, a0, a1)
             stats.busy += cycles
@@ -285,6 +300,8 @@ class CoreRun:
     def _start(self, queue: Queue, time: int) -> None:
         issued = queue.waiting.popleft()
         engine, op, fields = queue.engine, issued.prepared.op, issued.fields
+        if issued.at is not None:
+            self._check_start(issued, queue, time)
         stats = self.stats.engines[engine]
         self._stall(engine, Reason("not issued"), queue.free, issued.time)
         arrived = max(queue.free, issued.time)
@@ -306,10 +323,13 @@ class CoreRun:
         valid = self._execute(issued, engine)
         cycles = self._jitter(compute_cycles(op, fields, issued.prepared.program, self._target))
         if engine in (Engine.LD, Engine.ST):
-            moved = dma_bytes(op, fields, self._target, valid)
+            # How many elements are valid is data, on which a schedule must not depend.
+            moved = dma_bytes(op, fields, self._target, valid if issued.at is None else None)
             queue.transfer = Transfer(issued, time, time + cycles, moved)
             return
         queue.free = queue.completed = time + cycles
+        if issued.at is not None:
+            self._clock_of_time.completes(engine, queue.completed)
         stats.busy += cycles
         work = operations(op, fields, issued.prepared.program)
         self.stats.operations[engine] = self.stats.operations.get(engine, 0) + work
@@ -319,18 +339,39 @@ class CoreRun:
         number = self._clocks.start(engine)
         if not self._options.functional:
             return None
-        self._state.current = Current(engine, number, issued.template)
+        self._state.current = Current(engine, number, issued.template, issued.at)
         return SEMANTICS[issued.prepared.op](self._state, issued.fields, issued.prepared.program)
+
+    def _check_start(self, issued: Issued, queue: Queue, time: int) -> None:
+        """A scheduled instruction starts at its cycle, and knows what is over by then; else it is a violation."""
+        assert issued.at is not None
+        if issued.time > issued.at:
+            raise self._violation(issued, f"is issued only at cycle {issued.time}")
+        if time > issued.at:
+            raise self._violation(issued, f"finds {queue.engine.name} busy until cycle {time}")
+        self._clock_of_time.advance(queue.engine, time)
+
+    def _violation(self, issued: Issued, reason: str) -> DeviceError:
+        prepared = issued.prepared
+        loc = prepared.template.loc
+        return timing_violation(prepared.engine, prepared.op, issued.at, reason, loc)
 
     def _begin_transfer(self, queue: Queue, time: int) -> None:
         transfer = queue.transfer
         assert transfer is not None
+        if transfer.issued.at is not None and time > transfer.ready:
+            raise self._violation(
+                transfer.issued,
+                f"finds the HBM port busy until cycle {time}, needing it at {transfer.ready}",
+            )
         stats = self.stats.engines[queue.engine]
         cycles = self._jitter(transfer_cycles(transfer.bytes, self._target, self._active))
         end = time + cycles
         queue.transfer, queue.free, self._port_free = None, end, end
-        latency = self._jitter(self._target.hbm.latency_cycles)
+        latency = self._jitter(self._target.hbm.latency_cycles) + self._hbm_jitter()
         queue.completed = max(queue.completed, end + latency)
+        if transfer.issued.at is not None:
+            self._clock_of_time.completes(queue.engine, queue.completed)
         self._stall(queue.engine, Reason("HBM port busy"), transfer.ready, time)
         stats.busy += transfer.ready - transfer.start + cycles
         self.stats.port_busy += cycles
@@ -364,6 +405,11 @@ class CoreRun:
     def _jitter(self, cycles: int) -> int:
         """Cycles as the target states them; in an adversarial run anything from there up."""
         return cycles if self._random is None else cycles + int(self._random.expovariate(0.002))
+
+    def _hbm_jitter(self) -> int:
+        """Cycles by which HBM answers late, on a machine whose HBM does that."""
+        most = self._options.hbm_jitter_cycles
+        return self._hbm_random.randint(0, most) if most else 0
 
     # Deadlock
 

@@ -16,6 +16,7 @@ from .core import Control, CoreRun
 from .options import Options
 from .prepare import prepare
 from .races import Clocks
+from .schedule import check_grid
 from .state import CoreState
 
 MakeControl = Callable[[int, int], Control]
@@ -50,6 +51,7 @@ def run(
         raise LaunchError(
             f"kernel {image.name!r} takes {len(image.arguments)} arguments, not {len(args)}"
         )
+    check_grid(image, grid)
     if control is None and not image.code:
         raise ImageError(f"image {image.name!r} has no code for the control core")
     active = max(1, min(target.cores, prod(grid)))

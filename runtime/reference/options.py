@@ -20,6 +20,8 @@ class Options:
         max_cycles: stop a kernel that runs for longer.
         adversarial_seed: add random delays everywhere. A correct program gives the same data; its times
             mean nothing.
+        hbm_jitter_cycles: most cycles by which HBM completes a transfer later than the target says, at random.
+        hbm_jitter_seed: for that randomness.
         write: called with each line that the kernel prints.
     """
 
@@ -29,6 +31,8 @@ class Options:
     check_init: bool = True
     max_cycles: int | None = None
     adversarial_seed: int | None = None
+    hbm_jitter_cycles: int = 0
+    hbm_jitter_seed: int = 0
     write: Callable[[str], None] = print
 
     def random(self, core: int) -> random.Random | None:
@@ -36,3 +40,7 @@ class Options:
         if self.adversarial_seed is None:
             return None
         return random.Random(self.adversarial_seed * 65_537 + core)
+
+    def hbm_random(self, core: int) -> random.Random:
+        """The source of HBM's jitter."""
+        return random.Random(self.hbm_jitter_seed * 65_537 + core)

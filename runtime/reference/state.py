@@ -16,6 +16,7 @@ from dsalang._backend.isa.table import Engine
 from ..memory import Memory, Segment
 from ..report import Traffic
 from ..rings import place
+from . import schedule
 from .races import Access, AccessLog, Box, Clocks, list_box, make_box
 
 Array = npt.NDArray[Any]
@@ -25,11 +26,12 @@ GARBAGE = 0xFF
 
 @dataclass
 class Current:
-    """The instruction that is executing, for messages and for the access logs."""
+    """The instruction that is executing, for messages and for the access logs; `at` is its scheduled start."""
 
     engine: Engine
     number: int
     template: int
+    at: int | None = None
 
 
 @dataclass
@@ -216,8 +218,11 @@ class CoreState:
                 "no other one writes, but for atomics"
             )
         there = self.location(old.template)
+        kind = "race"
+        if self.current.at is not None:
+            kind, hint = f"timing violation at cycle {self.current.at}", schedule.HINT
         raise self.error(
-            f"race: {self._who()} {'writes' if access.writes else 'reads'} {where} while "
+            f"{kind}: {self._who()} {'writes' if access.writes else 'reads'} {where} while "
             f"{self.describe(old.engine, old.template)}{f' ({there})' if there else ''} may still be "
             f"{'writing' if old.writes else 'reading'} them",
             hint,

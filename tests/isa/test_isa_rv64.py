@@ -168,4 +168,5 @@ def test_any_word_has_a_text(word):
 def test_calls_are_named():
     assert disassemble_word(rv64.custom_0(0), 0) == "dsa.issue a0, a0, a1"
     assert disassemble_word(rv64.custom_0(4), 0) == "dsa.assert a0, a0, a1"
-    assert decode_rv64(rv64.custom_0(5)) is None
+    assert disassemble_word(rv64.custom_0(5), 0) == "dsa.at a0, a0, a1"
+    assert decode_rv64(rv64.custom_0(6)) is None
