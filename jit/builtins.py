@@ -48,6 +48,11 @@ def zeros(shape: Any, dtype: Any) -> Any:
 
 
 @builtin()
+def empty(shape: Any, dtype: Any) -> Any:
+    """A tile whose contents do not matter (zeros here)."""
+
+
+@builtin()
 def zeros_like(input: Any) -> Any:
     """Zeros with the shape and type of a tile."""
 
@@ -411,6 +416,58 @@ def trans(input: Any, *dims: Any) -> Any:
 @builtin(method=True)
 def permute(input: Any, *dims: Any) -> Any:
     """Dim d of the result is dim dims[d] of the input."""
+
+
+@builtin(method=True)
+def item(x: Any) -> Any:
+    """The one element of a tile, as a scalar."""
+
+
+@builtin()
+def join(a: Any, b: Any) -> Any:
+    """Two values side by side in a new last dim of size 2."""
+
+
+@builtin(method=True)
+def split(a: Any) -> Any:
+    """The two halves of a tile along its last dim, of size 2; undoes join."""
+
+
+@builtin()
+def interleave(a: Any, b: Any) -> Any:
+    """The elements of two tiles in turn along the last dim."""
+
+
+@builtin()
+def cat(input: Any, other: Any, can_reorder: bool = False, dim: int = 0) -> Any:
+    """One tile after the other along dim; the order is kept in any case."""
+
+
+@builtin()
+def flip(x: Any, dim: Any = None) -> Any:
+    """Backwards along a dim, the last one when None."""
+
+
+# ---- functions of the kernel's over tiles ---------------------------------------------------------------
+
+
+@builtin(method=True)
+def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: bool = False) -> Any:
+    """Combine all elements along axis (all when None) with an associative function, of a tile or a tuple of tiles.
+
+    Neighbours are combined in pairs, the left one first, and the pairs again; combine_fn takes all left
+    values, then all right ones.
+    """
+
+
+@builtin(method=True)
+def associative_scan(input: Any, axis: int, combine_fn: Any, reverse: bool = False) -> Any:
+    """Running combinations along axis with an associative function, of a tile or a tuple of tiles."""
+
+
+@builtin()
+def map_elementwise(scalar_fn: Any, *args: Any, pack: int = 1) -> Any:
+    """A function applied to tiles element by element."""
 
 
 # ---- matrix product -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,6 +45,20 @@ class Static:
     """A value known at compile time: a number, a string, a dtype, a module, a function, …"""
 
     value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """A function defined inside a kernel (def or lambda): its syntax, and the scope it stands in."""
+
+    node: ast.FunctionDef | ast.Lambda
+    scope: Any
+    defaults: dict[str, Operand]
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.node.name if isinstance(self.node, ast.FunctionDef) else "lambda"
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +138,8 @@ def describe(operand: Operand) -> str:
         value = operand.value
         if isinstance(value, Builtin):
             return f"the builtin {value.name}"
+        if isinstance(value, Closure):
+            return f"the function {value.name}"
         if (source := source_of(value)) is not None:
             return f"the function {source.name}"
         text = repr(value)

@@ -266,6 +266,65 @@ class PermuteOp(_PureOp):
 
 
 @irdl_op_definition
+class SliceOp(_PureOp):
+    """Element i of a dim of the result is element starts[d] + i * steps[d] of the operand's; steps may be negative."""
+
+    name = "tile.slice"
+    value = operand_def(TensorType)
+    starts = prop_def(DenseArrayBase)
+    steps = prop_def(DenseArrayBase)
+    result = result_def(TensorType)
+
+    def __init__(
+        self, value: SSAValue, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]
+    ) -> None:
+        super().__init__(
+            operands=[value],
+            properties={"starts": i64_array(starts), "steps": i64_array(steps)},
+            result_types=[with_shape(element_type(value.type), tuple(shape))],
+        )
+
+    def verify_(self) -> None:
+        source, target = shape_of(self.value.type), shape_of(self.result.type)
+        starts, steps = ints(self.starts), ints(self.steps)
+        _require(len(source) == len(target) == len(starts) == len(steps), "ranks differ")
+        for size, count, start, step in zip(source, target, starts, steps):
+            inside = 0 <= start < size and 0 <= start + (count - 1) * step < size
+            _require(inside, f"{count} elements from {start} by {step} leave a dim of size {size}")
+
+
+@irdl_op_definition
+class ConcatOp(_PureOp):
+    """Tiles one after the other along `axis`; the other dims are equal."""
+
+    name = "tile.concat"
+    args = var_operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+
+    def __init__(self, args: Sequence[SSAValue], axis: int) -> None:
+        shape = list(shape_of(args[0].type))
+        shape[axis] = sum(shape_of(arg.type)[axis] for arg in args)
+        super().__init__(
+            operands=[list(args)],
+            properties={"axis": IntegerAttr(axis, i32)},
+            result_types=[with_shape(element_type(args[0].type), tuple(shape))],
+        )
+
+    def verify_(self) -> None:
+        axis = self.axis.value.data
+        others = {
+            tuple(n for d, n in enumerate(shape_of(v.type)) if d != axis)
+            for v in (*self.args, self.result)
+        }
+        _require(len(others) == 1, "the dims beside the axis differ")
+        total = sum(shape_of(arg.type)[axis] for arg in self.args)
+        _require(
+            total == shape_of(self.result.type)[axis], "the sizes along the axis do not add up"
+        )
+
+
+@irdl_op_definition
 class LoadOp(IRDLOperation):
     """Load from pointers of any shape; masked-off elements are `other` (0 when absent)."""
 
@@ -604,7 +663,7 @@ class FusedOp(IRDLOperation):
         )
 
 
-VIEWS: tuple[type[Operation], ...] = (ExpandDimsOp, BroadcastOp, ReshapeOp, PermuteOp)
+VIEWS: tuple[type[Operation], ...] = (ExpandDimsOp, BroadcastOp, ReshapeOp, PermuteOp, SliceOp)
 """Ops that only change how a tile's memory is walked."""
 
 
@@ -612,7 +671,7 @@ Tile = Dialect(
     "tile",
     [
         ProgramIdOp, NumProgramsOp, IotaOp, SplatOp, MapOp, AddPtrOp, PtrCastOp, ExpandDimsOp,
-        BroadcastOp, ReshapeOp, PermuteOp, LoadOp, StoreOp, AtomicOp, LoadBoxOp, StoreBoxOp, GatherOp,
+        BroadcastOp, ReshapeOp, PermuteOp, SliceOp, ConcatOp, LoadOp, StoreOp, AtomicOp, LoadBoxOp, StoreBoxOp, GatherOp,
         ScatterOp, AtomicListOp, DotOp, ReduceOp, ArgReduceOp, ScanOp, PrintOp, AssertOp, YieldOp,
         IndexOp, FusedOp,
     ],

@@ -177,6 +177,8 @@ class Analysis:
         terms = list(form.terms)
         if isinstance(op, tile.ExpandDimsOp):
             terms.insert(op.axis.value.data, None)
+        elif isinstance(op, tile.SliceOp):
+            return self._slice(op, form, math)
         elif isinstance(op, tile.PermuteOp):
             terms = [terms[d] for d in tile.ints(op.order)]
         elif isinstance(op, tile.ReshapeOp):
@@ -199,6 +201,26 @@ class Analysis:
             )
             rest.append((math.emit.insert(view).results[0], coef))
         return Form(shape, form.const, tuple(terms), tuple(rest), form.arg)
+
+    def _slice(self, op: tile.SliceOp, form: Form, math: ScalarMath) -> Form:
+        starts, steps, shape = tile.ints(op.starts), tile.ints(op.steps), shape_of(op.result.type)
+        const, terms = form.const, list(form.terms)
+        for d, (start, step, size) in enumerate(zip(starts, steps, shape)):
+            term = terms[d]
+            if term is None:
+                continue
+            if isinstance(term, Affine):
+                const = math.add(const, math.mul(term.coef, start))
+                terms[d] = with_coef(term, math.mul(term.coef, step)) if size > 1 else None
+            else:
+                line = self.line(term, form.shape[d], math)
+                cut = math.emit.insert(tile.SliceOp(line, (start,), (step,), (size,)))
+                terms[d] = Indexed(1, cut.results[0], 0)
+        rest = []
+        for part, coef in form.rest:
+            view = tile.SliceOp(part, starts, steps, shape)
+            rest.append((math.emit.insert(view).results[0], coef))
+        return Form(shape, const, tuple(terms), tuple(rest), form.arg)
 
     def add(self, a: Form, b: Form, math: ScalarMath, sign: int = 1) -> Form:
         """a + sign * b."""

@@ -165,6 +165,7 @@ _PLACE: dict[type[Operation], Callable[[Placement, Any], None]] = {
     tile.ReduceOp: vector.place_reduce,
     tile.ArgReduceOp: vector.place_arg_reduce,
     tile.ScanOp: vector.place_scan,
+    tile.ConcatOp: vector.place_concat,
     tile.LoadBoxOp: transfer.place_load_box,
     tile.StoreBoxOp: transfer.place_store_box,
     tile.GatherOp: transfer.place_gather,

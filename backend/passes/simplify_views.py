@@ -24,7 +24,28 @@ def rewrite_view(op: Operation) -> SSAValue | None:
             op.operands = (inner.operands[0],)
     elif isinstance(op, tile.PermuteOp):
         return _rewrite_permute(op)
+    elif isinstance(op, tile.SliceOp):
+        return _rewrite_slice(op)
     return None
+
+
+def _rewrite_slice(op: tile.SliceOp) -> SSAValue | None:
+    starts, steps, shape = tile.ints(op.starts), tile.ints(op.steps), shape_of(op.result.type)
+    inner = op.value.owner
+    if isinstance(inner, tile.SliceOp):
+        outer = tuple(zip(tile.ints(inner.starts), tile.ints(inner.steps)))
+        starts = tuple(first + i * step for i, (first, step) in zip(starts, outer))
+        steps = tuple(k * step for k, (_, step) in zip(steps, outer))
+        op.properties.update(starts=tile.i64_array(starts), steps=tile.i64_array(steps))
+        op.operands = (inner.value,)
+    elif isinstance(inner, tile.IotaOp) and (steps[0] == 1 or shape[0] == 1):
+        return (
+            Emitter.at(op)
+            .insert(tile.IotaOp(inner.start.value.data + starts[0], shape[0]))
+            .results[0]
+        )
+    forward = all(n == 1 or k == 1 for n, k in zip(shape, steps))
+    return op.value if op.value.type == op.result.type and forward else None
 
 
 def _rewrite_permute(op: tile.PermuteOp) -> SSAValue | None:

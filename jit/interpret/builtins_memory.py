@@ -113,7 +113,7 @@ def _scalar_of(value: Any, kind: ElementType, what: str) -> InterpTile:
     return to_tile(value, kind) if isinstance(kind, dtype) else cast(to_tile(value), kind)
 
 
-@implements("zeros")
+@implements("zeros", "empty")
 def zeros(shape: Any, dtype: Any) -> InterpTile:
     """See the language."""
     return full(shape, 0, dtype)

@@ -16,7 +16,7 @@ from ..arguments import bind
 from ..builtin import Builtin, handled_by
 from ..constexpr import constexpr
 from ..source import KernelSource
-from . import builtins_blocks, builtins_math, builtins_shape  # noqa: F401 (they register)
+from . import builtins_blocks, builtins_combine, builtins_math, builtins_shape  # noqa: F401 (they register)
 from .errors import MARK, fail
 from .memory import InterpMemory, Piece
 from .registry import IMPLEMENTATIONS, METHODS

@@ -92,18 +92,23 @@ class InterpTile:
         raise fail("tiles cannot be iterated over")
 
     def __getitem__(self, key: Any) -> InterpTile:
-        keys = key if isinstance(key, tuple) else (key,)
+        keys = [unwrap(k) for k in (key if isinstance(key, tuple) else (key,))]
         for k in keys:
-            if not (k is None or (isinstance(k, slice) and k == slice(None))):
+            whole = isinstance(k, int) and not isinstance(k, bool)
+            if not (whole or k is None or k is Ellipsis or isinstance(k, slice)):
                 raise fail(
-                    "a tile is indexed only with None and ':'",
-                    "x[:, None] adds a dim; elements of a tile have no addresses, load the ones you need",
+                    "a tile is indexed with compile-time integers, slices, ':' and None",
+                    "x[:, None] adds a dim, x[3] picks an element; at run time use dsa.gather",
                 )
         if not self.shape and any(k is not None for k in keys):
-            raise fail("a scalar cannot be sliced")
-        if sum(k is not None for k in keys) > self.data.ndim:
-            raise fail(f"too many dims: {self.data.ndim} in the tile, {len(keys)} in the index")
-        return InterpTile(self.data[key], self.dtype)
+            raise fail("a scalar can only be indexed with None")
+        try:
+            part = self.data[tuple(keys)]
+        except (IndexError, TypeError, ValueError) as error:
+            raise fail(f"cannot index a tile of shape {self.shape}: {error}") from None
+        if part.size == 0:
+            raise fail(f"a slice of a tile of shape {self.shape} is empty")
+        return InterpTile(part, self.dtype)
 
     def __neg__(self) -> InterpTile:
         kind = number_type(self)

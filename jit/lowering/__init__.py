@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..values import Operand
-from . import blocks, control, creation, dot, math, memory, reduce, shape
+from . import blocks, combine, control, creation, dot, indexing, math, memory, reduce, shape
 
 TABLE: dict[str, Callable[..., Operand]] = {
     **creation.TABLE,
@@ -17,6 +17,8 @@ TABLE: dict[str, Callable[..., Operand]] = {
     **math.TABLE,
     **reduce.TABLE,
     **shape.TABLE,
+    **indexing.TABLE,
+    **combine.TABLE,
     **dot.TABLE,
     **control.TABLE,
 }

@@ -96,6 +96,6 @@ def cast(
 
 
 TABLE: dict[str, Callable[..., Operand]] = {
-    "program_id": program_id, "num_programs": num_programs, "arange": arange, "zeros": zeros,
+    "program_id": program_id, "num_programs": num_programs, "arange": arange, "zeros": zeros, "empty": zeros,
     "zeros_like": zeros_like, "full": full, "cast": cast,
 }  # fmt: skip

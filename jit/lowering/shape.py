@@ -1,4 +1,4 @@
-"""Shapes: views, broadcasts, permutations and indexing."""
+"""Shapes: views, broadcasts and permutations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from ..semantics import common_shape, materialise
 from ..values import (
     Operand,
     Value,
-    describe,
     fail,
     shape_text,
     static_ints,
     static_shape,
-    to_python,
 )
 from ..values import tile as need_tile
 
@@ -123,32 +121,6 @@ def _permuted(em: Emitter, value: Value, order: tuple[int, ...]) -> Value:
         return value
     op = em.add(tile.PermuteOp(value.ssa, order))
     return Value(op.result, value.dtype, tuple(value.shape[d] for d in order))
-
-
-def index_tile(em: Emitter, value: Value, index: tuple[Operand, ...]) -> Value:
-    """`x[:, None]`: a colon keeps a dim, None inserts one of size 1."""
-    keys = [to_python(item) for item in index]
-    dims = sum(known and isinstance(key, slice) for known, key in keys)
-    if any(known and key is Ellipsis for known, key in keys):
-        at = next(i for i, (known, key) in enumerate(keys) if known and key is Ellipsis)
-        keys[at : at + 1] = [(True, slice(None))] * (len(value.shape) - dims)
-        dims = len(value.shape)
-    if not value.shape and dims:
-        fail("a scalar cannot be indexed with a colon")
-    for position, (known, key) in enumerate(keys):
-        whole = known and isinstance(key, slice) and key == slice(None)
-        if not (whole or (known and key is None)):
-            shown = key if known else describe(index[min(position, len(index) - 1)])
-            fail(
-                f"a tile is indexed with : and None only, not {shown}",
-                "load the part that is needed, or pick elements with tl.where and tl.sum",
-            )
-    if dims > len(value.shape):
-        fail(f"too many indices for a tile of rank {len(value.shape)}: {value.type}")
-    for position, (_, key) in enumerate(keys):
-        if key is None:
-            value = inserted(em, value, position)
-    return value
 
 
 TABLE: dict[str, Callable[..., Operand]] = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import math
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from .. import dtypes, lowering, semantics
@@ -15,9 +17,10 @@ from ..builtins import cast as cast_builtin
 from ..constexpr import constexpr
 from ..lowering import math as math_lowering
 from ..lowering.control import device_print
-from ..source import EMPTY, KernelSource, source_of
+from ..source import EMPTY, KernelSource, Param, source_of
 from ..values import (
     NONE,
+    Closure,
     Method,
     Operand,
     Static,
@@ -49,6 +52,8 @@ def call(
     target = function.value
     if isinstance(target, Builtin):
         return call_builtin(ctx, target, args, kwargs)
+    if isinstance(target, Closure):
+        return inline_closure(ctx, target, args, kwargs)
     source = source_of(target)
     if source is not None:
         return inline(ctx, source, args, kwargs)
@@ -122,28 +127,78 @@ def bind_function(
     source: KernelSource, args: tuple[Operand, ...], kwargs: dict[str, Operand]
 ) -> dict[str, Operand]:
     """The parameters of a jitted function as variables."""
-    names = [param.name for param in source.params]
+    params = [
+        param if param.default is EMPTY else replace(param, default=wrap(param.default))
+        for param in source.params
+    ]
+    return bind_names(source.name, params, args, kwargs)
+
+
+def bind_names(
+    label: str,
+    params: Sequence[Param],
+    args: tuple[Operand, ...],
+    kwargs: dict[str, Operand],
+) -> dict[str, Operand]:
+    """Arguments by the names of parameters, whose defaults are operands."""
+    names = [param.name for param in params]
     usage = f"its parameters are ({', '.join(names)})"
     if len(args) > len(names):
-        fail(f"{source.name}() takes {len(names)} arguments, not {len(args)}", usage)
+        fail(f"{label}() takes {len(names)} arguments, not {len(args)}", usage)
     given = dict(zip(names, args))
     for name, value in kwargs.items():
         if name not in names:
-            fail(f"{source.name}() has no parameter {name!r}", usage)
+            fail(f"{label}() has no parameter {name!r}", usage)
         if name in given:
-            fail(f"{source.name}() got two values for {name!r}", usage)
+            fail(f"{label}() got two values for {name!r}", usage)
         given[name] = value
     env: dict[str, Operand] = {}
-    for param in source.params:
+    for param in params:
         if param.name not in given:
             if param.default is EMPTY:
-                fail(f"{source.name}() misses the argument {param.name!r}", usage)
-            given[param.name] = wrap(param.default)
+                fail(f"{label}() misses the argument {param.name!r}", usage)
+            given[param.name] = param.default
         value = given[param.name]
         known, python = to_python(value)
         # as in Triton, a run-time value may bind to a constexpr parameter: it fails where it is used
         env[param.name] = wrap(python) if known and param.constexpr else value
     return env
+
+
+def inline_closure(
+    ctx: Context, function: Closure, args: tuple[Operand, ...], kwargs: dict[str, Operand]
+) -> Operand:
+    """Parse the body of a function defined inside the kernel; it sees the variables around it."""
+    if len(ctx.stack) > MAX_CALL_DEPTH:
+        fail("calls are nested too deeply")
+    node, outer = function.node, function.scope
+    if any(node is scope.node for scope in ctx.stack):
+        fail(f"{function.name}() calls itself: recursion is not supported", "use a loop")
+    arguments = node.args
+    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
+        fail(f"{function.name}() has parameters with *", "write the parameters out")
+    params = [
+        Param(a.arg, False, function.defaults.get(a.arg, EMPTY))
+        for a in (*arguments.posonlyargs, *arguments.args)
+    ]
+    env = {**outer.env, **bind_names(function.name, params, args, kwargs)}
+    body: list[ast.stmt]
+    body = (
+        node.body
+        if isinstance(node, ast.FunctionDef)
+        else [ast.copy_location(ast.Return(node.body), node)]
+    )
+    own = frozenset(assigned_names(body)) | {param.name for param in params}
+    for name in own - {param.name for param in params}:
+        env.pop(name, None)
+    env[RESULT] = NONE
+    scope = Scope(outer.source, env, own | outer.locals, ctx.loc(), node=node)
+    with ctx.inside(scope):
+        ctx.run_body(ctx, body)
+    result = scope.env[RESULT]
+    if isinstance(result, Undefined):
+        fail(f"the result of {function.name}() {result.reason}", "return one type on every path")
+    return result
 
 
 def _host_call(target: Any, args: tuple[Operand, ...], kwargs: dict[str, Operand]) -> Operand:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ class Scope:
     env: dict[str, Operand]
     locals: frozenset[str]
     caller: Loc | None = None
+    node: ast.AST | None = None  # of a function defined inside the kernel
     locs: dict[ast.AST, Loc] = field(default_factory=dict)
 
     def loc(self, node: ast.AST) -> Loc:
@@ -41,11 +43,19 @@ class Scope:
         return loc
 
 
+@dataclass
+class Unrolled:
+    """A loop that is unrolled. A `break` in the block where it stands ends it at compile time."""
+
+    block: Block
+    stopped: bool = False
+
+
 class Context:
     """The parser's state. `run_body` parses a function's statements (set once, breaks an import cycle).
 
     `loops` has an entry per open loop of the current function, innermost last: the variable that says
-    the loop goes on, None for a loop that is unrolled.
+    the loop goes on, an Unrolled for a loop that is unrolled.
     """
 
     def __init__(
@@ -56,7 +66,7 @@ class Context:
         self.node: ast.AST = scope.source.tree
         self.em = Emitter(block, self.loc)
         self.run_body = run_body
-        self.loops: list[str | None] = []
+        self.loops: list[str | Unrolled] = []
 
     def loc(self) -> Loc:
         """The place of the node being parsed."""
@@ -85,7 +95,7 @@ class Context:
         """Parse an inlined function."""
         outer, node, loops = self.scope, self.node, self.loops
         self.stack.append(scope)
-        self.scope, self.node, self.loops = scope, scope.source.tree, []
+        self.scope, self.node, self.loops = scope, scope.node or scope.source.tree, []
         try:
             yield
         finally:
@@ -118,8 +128,15 @@ class Context:
 def assigned_names(nodes: list[ast.stmt]) -> list[str]:
     """The names that statements assign, in order of first appearance (nested functions excluded)."""
     names: dict[str, None] = {}
-    for statement in nodes:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
-                names.setdefault(node.id)
+    work: deque[ast.AST] = deque(nodes)  # breadth first, as ast.walk
+    while work:
+        node = work.popleft()
+        if isinstance(node, ast.FunctionDef):
+            names.setdefault(node.name)
+            continue
+        if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+            names.setdefault(node.id)
+        work.extend(ast.iter_child_nodes(node))
     return list(names)

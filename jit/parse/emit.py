@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from dsalang._backend.dialects import locations, tile
 from dsalang._backend.errors import Loc
 
 from ..dtypes import ElementType, dtype
-from ..values import Value, fail, ir_scalar
+from ..values import Operand, Value, describe, fail, ir_scalar
 
 MAX_OPS = 100_000
 """Guards against loops that unroll without end; real kernels have hundreds."""
@@ -32,13 +32,22 @@ class Place(Protocol):
         ...
 
 
+Call = Callable[[Operand, tuple[Operand, ...]], Operand]
+"""Calls a function of the kernel's: (function, arguments) → result."""
+
+
+def _no_calls(function: Operand, args: tuple[Operand, ...]) -> Operand:
+    fail(f"{describe(function)} cannot be called here")
+
+
 class Emitter:
-    """Builds the body of one kernel. `place` is set by the parser to the node it is at."""
+    """Builds the body of one kernel. `place` is the node the parser is at; `call` is set by the parser."""
 
     def __init__(self, block: Block, place: Place) -> None:
         self.block = block
         self.place = place
         self.messages: list[str] = []  # of static_print
+        self.call: Call = _no_calls
         self._count = 0
         self._known: list[dict[Any, SSAValue]] = [{}]  # constants by open block, innermost last
         self._locations: dict[Loc, LocationAttr] = {}

@@ -13,9 +13,10 @@ from .. import dtypes, semantics, semantics_operators
 from ..builtin import Builtin
 from ..builtins import METHODS, load_tensor_descriptor, store_tensor_descriptor
 from ..lowering import blocks
-from ..lowering.shape import index_tile
+from ..lowering.indexing import index_tile
 from ..values import (
     NONE,
+    Closure,
     Method,
     Operand,
     Record,
@@ -338,6 +339,15 @@ def _joined(ctx: Context, node: ast.JoinedStr) -> Operand:
     return Static("".join(parts))
 
 
+def closure(ctx: Context, node: ast.FunctionDef | ast.Lambda) -> Static:
+    """A function defined inside the kernel; defaults are evaluated here, as in Python."""
+    positional = (*node.args.posonlyargs, *node.args.args)
+    defaults = node.args.defaults
+    named = positional[len(positional) - len(defaults) :]
+    values = {a.arg: expression(ctx, d) for a, d in zip(named, defaults)}
+    return Static(Closure(node, ctx.scope, values))
+
+
 def _walrus(ctx: Context, node: ast.NamedExpr) -> Operand:
     value = expression(ctx, node.value)
     ctx.write(node.target.id, value)
@@ -358,10 +368,10 @@ HANDLERS: dict[type[ast.expr], Callable[[Context, Any], Operand]] = {
     ast.BinOp: _binary, ast.UnaryOp: _unary, ast.BoolOp: _bool_op, ast.Compare: _compare,
     ast.IfExp: _if_expression, ast.Call: _call, ast.Attribute: _attribute,
     ast.Subscript: _subscript, ast.JoinedStr: _joined, ast.NamedExpr: _walrus,
+    ast.Lambda: closure,
 }  # fmt: skip
 
 UNSUPPORTED: dict[type[ast.expr], tuple[str, str]] = {
-    ast.Lambda: ("a lambda", "write a function decorated with @jit"),
     ast.ListComp: ("a list comprehension", "write the tuple out, or use tl.static_range"),
     ast.SetComp: ("a set comprehension", "write a tuple"),
     ast.DictComp: ("a dict comprehension", "use separate variables"),

@@ -19,6 +19,7 @@ from ..dtypes import ElementType, pointer_type
 from ..source import EMPTY, Facts, KernelSource
 from ..values import NONE, Operand, Value, ir_type, wrap
 from . import statements
+from .calls import call
 from .context import RESULT, Context, Scope, assigned_names
 
 
@@ -89,6 +90,7 @@ def _start(
         env[name] = Value(argument, element)
     function = func.FuncOp(source.name, (arguments, []), Region(block))
     context = Context(scope, block, _run_body)
+    context.em.call = lambda function, args: call(context, function, args, {})
     function.attributes.update(
         {
             "dsa.args": ArrayAttr([StringAttr(name) for name in types]),

@@ -29,9 +29,9 @@ from ..values import (
     to_python,
 )
 from .calls import bind_builtin
-from .context import RESULT, RETURNED, Context
+from .context import RESULT, RETURNED, Context, Unrolled
 from .counter import range_bounds
-from .expressions import BINARY, expression
+from .expressions import BINARY, closure, expression
 from .loops import counted_loop, leaving_loop, while_loop
 from .merge import branch
 
@@ -87,6 +87,10 @@ def _discard(_: bool) -> None:
 def _after_returning_loop(ctx: Context, rest: list[ast.stmt]) -> bool:
     """What follows a loop with a `return` runs when the loop ended without one."""
     returned = ctx.scope.env.get(RETURNED)
+    if isinstance(returned, Static) and returned.value:  # at compile time, from an unrolled loop
+        if ctx.loops:
+            _stop_loop(ctx, "return")
+        return True
     if not isinstance(returned, Value):
         return run(ctx, rest)
     branch(
@@ -104,15 +108,28 @@ def _not_returned(ctx: Context, rest: list[ast.stmt]) -> None:
 
 
 def _stop_loop(ctx: Context, what: str) -> None:
-    go = ctx.loops[-1] if ctx.loops else None
-    if go is None:
-        fail(f"{what} in a loop that is unrolled is not supported", "use range, or an if")
-    ctx.write(go, Static(False))
+    loop = ctx.loops[-1]
+    if isinstance(loop, str):
+        ctx.write(loop, Static(False))
+    elif loop.block is ctx.em.block:
+        loop.stopped = True
+    else:
+        fail(
+            f"{what} in a loop that is unrolled depends on a run-time condition",
+            "use range, or an if around the rest of the body",
+        )
 
 
 def contains_return(node: ast.stmt) -> bool:
     """True when a `return` stands anywhere in a statement."""
-    return any(isinstance(inner, ast.Return) for inner in ast.walk(node))
+    work: list[ast.AST] = [node]
+    while work:
+        inner = work.pop()
+        if isinstance(inner, ast.Return):
+            return True
+        if not isinstance(inner, ast.FunctionDef | ast.Lambda):
+            work.extend(ast.iter_child_nodes(inner))
+    return False
 
 
 def has_exit(statements: list[ast.stmt]) -> bool:
@@ -235,9 +252,12 @@ def _for(ctx: Context, node: ast.For) -> None:
         )
     iterator = _iterator(ctx, node.iter)
     if isinstance(iterator, tuple):
+        loop = Unrolled(ctx.em.block)
         for item in iterator:
             assign(ctx, node.target, item)
-            _loop_body(ctx, node.body, None)
+            _loop_body(ctx, node.body, loop)
+            if loop.stopped:
+                break
         return
     if not isinstance(node.target, ast.Name):
         ctx.refuse(node.target, "the counter of a loop must be a name")
@@ -269,7 +289,7 @@ def _leaves(body: list[ast.stmt], *kinds: type[ast.stmt]) -> bool:
     )
 
 
-def _loop_body(ctx: Context, body: list[ast.stmt], go: str | None) -> None:
+def _loop_body(ctx: Context, body: list[ast.stmt], go: str | Unrolled) -> None:
     ctx.loops.append(go)
     try:
         run(ctx, body)
@@ -373,6 +393,10 @@ def _while(ctx: Context, node: ast.While) -> None:
     while_loop(ctx, node, lambda: _loop_body(ctx, node.body, go), exits)
 
 
+def _function(ctx: Context, node: ast.FunctionDef) -> None:
+    ctx.write(node.name, closure(ctx, node))
+
+
 def _pass(ctx: Context, node: ast.Pass) -> None:
     pass
 
@@ -380,14 +404,13 @@ def _pass(ctx: Context, node: ast.Pass) -> None:
 HANDLERS: dict[type[ast.stmt], Callable[[Context, Any], None]] = {
     ast.Expr: _expression, ast.Assign: _assign, ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented, ast.Delete: _delete, ast.Assert: _assert, ast.For: _for,
-    ast.While: _while, ast.Pass: _pass,
+    ast.While: _while, ast.Pass: _pass, ast.FunctionDef: _function,
 }  # fmt: skip
 
 UNSUPPORTED: dict[type[ast.stmt], tuple[str, str]] = {
     ast.Try: ("try", "kernels have no exceptions: check with if or tl.device_assert"),
     ast.Raise: ("raise", "use assert or tl.device_assert"),
     ast.With: ("with", ""),
-    ast.FunctionDef: ("a nested function", "define it outside, decorated with @jit, and call it"),
     ast.AsyncFunctionDef: ("an async function", ""),
     ast.AsyncFor: ("async for", "use for"),
     ast.AsyncWith: ("async with", ""),

@@ -24,6 +24,12 @@ Array = Any
 MAX_STEPS = 100_000
 
 
+def sliced(value: Array, op: tile.SliceOp) -> Array:
+    """The elements that a `tile.slice` picks."""
+    walks = zip(tile.ints(op.starts), tile.ints(op.steps), shape_of(op.result.type))
+    return value[np.ix_(*(start + step * np.arange(n) for start, step, n in walks))]
+
+
 class Evaluator:
     def __init__(self, memory: np.ndarray, program: tuple[int, int, int], grid: tuple[int, ...]):
         self.memory, self.program, self.grid = memory, program, grid
@@ -118,6 +124,12 @@ class Evaluator:
 
     def PermuteOp(self, op: tile.PermuteOp) -> list[Array]:
         return [np.transpose(self.get(op.value), tile.ints(op.order))]
+
+    def SliceOp(self, op: tile.SliceOp) -> list[Array]:
+        return [sliced(self.get(op.value), op)]
+
+    def ConcatOp(self, op: tile.ConcatOp) -> list[Array]:
+        return [np.concatenate([self.get(v) for v in op.args], axis=op.axis.value.data)]
 
     def _pieces(self, op: Any) -> Any:
         pointers = np.asarray(self.get(op.ptr))

@@ -558,6 +558,15 @@ def do_assert(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
     return []
 
 
+def do_slice(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
+    walks = zip(tile.ints(op.starts), tile.ints(op.steps), shape(op.result.type))
+    return [env[op.value][np.ix_(*(start + step * np.arange(n) for start, step, n in walks))]]
+
+
+def do_concat(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
+    return [np.concatenate([env[v] for v in op.args], axis=op.axis.value.data)]
+
+
 def do_ptr_cast(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
     return [env[op.value]]
 
@@ -573,6 +582,8 @@ HANDLERS: dict[type[Operation], Callable[[Any, Any, Machine], Sequence[Array]]] 
     tile.ReshapeOp: do_reshape,
     tile.BroadcastOp: do_broadcast,
     tile.PermuteOp: do_permute,
+    tile.SliceOp: do_slice,
+    tile.ConcatOp: do_concat,
     tile.LoadOp: do_load,
     tile.StoreOp: do_store,
     tile.AtomicOp: do_atomic,

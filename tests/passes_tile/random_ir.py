@@ -460,8 +460,31 @@ def crowded(k: Kernel, b: Builder, shape: Sequence[int], loop: Loop) -> None:
         flat = b.map("fmul", flat, b.map("sitofp", b.iota(int(np.prod(shape))), to=f32))
         summed = b.add(tile.ScanOp("fsum", flat, 0, False))
         tiles.append(b.add(tile.ReshapeOp(summed, shape)))
+    if rng.random() < 0.5:
+        tiles.append(rejoined(b, rng, rng.choice(tiles), shape))
     for value in rng.sample(tiles, min(len(tiles), rng.randrange(1, 9))):
         b.add(tile.StoreOp(k.pointers(b, k.out, shape, loop), value, k.mask(b, shape, loop)))
+
+
+def rejoined(b: Any, rng: random.Random, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+    """A tile cut in two along an axis, one part backwards, and put together again."""
+    axis = rng.randrange(len(shape))
+    size = shape[axis]
+    cut = rng.randrange(1, size) if size > 1 else 0
+    parts = []
+    for first, last in ((0, cut), (cut, size)):
+        if first == last:
+            continue
+        back = rng.random() < 0.5
+        starts, steps, part = [0] * len(shape), [1] * len(shape), list(shape)
+        starts[axis], steps[axis], part[axis] = (
+            (last - 1 if back else first),
+            (-1 if back else 1),
+            last - first,
+        )
+        sliced = b.add(tile.SliceOp(value, starts, steps, part))
+        parts.append(b.map("fneg", sliced) if rng.random() < 0.5 else sliced)
+    return b.add(tile.ConcatOp(parts, axis))
 
 
 SHAPES: tuple[tuple[int, ...], ...] = (

@@ -231,6 +231,16 @@ def place_reshape(p: Placement, op: tile.ReshapeOp) -> None:
     copy(p, source, View(target.slot, target.offset, source.shape, strides, target.fmt))
 
 
+def place_concat(p: Placement, op: tile.ConcatOp) -> None:
+    """Tiles one after the other: a copy of each into its part of the result."""
+    target, axis, at = p.view(op.result), op.axis.value.data, 0
+    for arg in op.args:
+        source = in_sram(p, arg)
+        start = target.offset + at * target.strides[axis]
+        copy(p, source, View(target.slot, start, source.shape, target.strides, target.fmt))
+        at += source.shape[axis]
+
+
 def place_scalar_map(p: Placement, op: tile.MapOp) -> None:
     """Arithmetic on scalars that live in SRAM: a vexec of rank 0."""
     inputs = [v for v in op.args if p.is_in_sram(v)]

@@ -95,6 +95,11 @@ def resolve(value: SSAValue) -> Walk:
             s if size == grown else 0 for s, size, grown in zip(inner.strides, inner.shape, shape)
         )
         return Walk(inner.root, inner.offset, shape, strides, elem_bytes)
+    if isinstance(op, tile.SliceOp):
+        inner, steps = resolve(op.value), tile.ints(op.steps)
+        offset = sum(i * s for i, s in zip(tile.ints(op.starts), inner.strides))
+        strides = tuple(k * s for k, s in zip(steps, inner.strides))
+        return Walk(inner.root, inner.offset + offset, shape, strides, elem_bytes)
     if isinstance(op, tile.ReshapeOp):
         inner = resolve(op.value)
         new = regroup(inner.shape, inner.strides, shape, elem_bytes)
