@@ -99,7 +99,7 @@ DUMP: Knob[tuple[str, ...]] = _knob(
 )  # fmt: skip
 VERIFY = _knob("DSA_VERIFY", False, _flag, _FLAG, "run the IR verifier after each pass")
 EMULATOR = _knob(
-    "DSA_EMULATOR", "reference", _engine, f"one of {', '.join(ENGINES)}",
+    "DSA_EMULATOR", "fast", _engine, f"one of {', '.join(ENGINES)}",
     "the engine that runs images: " + "; ".join(f"{name}: {what}" for name, what in ENGINES.items()),
 )  # fmt: skip
 SEED = _knob("DSA_SEED", 0, int, "an integer", "seed of the adversarial engine's delays")

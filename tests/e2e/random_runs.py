@@ -27,7 +27,7 @@ from dsalang._backend.pipeline import run_passes
 from dsalang._backend.target import Hbm, Target
 from dsalang._jit.arguments import bind, classify
 from dsalang._jit.compiled import compile_kernel, tile_ir
-from dsalang._jit.launch import _argument_bits, memory_of, run_interpreted
+from dsalang._jit.launch import argument_bits, memory_of, run_interpreted
 from dsalang._jit.specialize import specialize
 from dsalang._runtime.reference.engine import run
 from dsalang._runtime.reference.options import Options
@@ -101,7 +101,7 @@ class Launch:
         return compile_kernel(self.source, self.spec, target)
 
     def run(self, image: Image, target: Target, options: Options) -> None:
-        values = [_argument_bits(self.arguments, argument.name) for argument in image.arguments]
+        values = [argument_bits(self.arguments, argument.name) for argument in image.arguments]
         run(image, target, values, self.grid, memory_of(self.arguments), options)
 
 
