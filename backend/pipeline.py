@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
@@ -17,7 +17,9 @@ from .passes.check import check
 from .passes.fuse import fuse
 from .passes.lower import lower
 from .passes.place import place
+from .passes.schedule import schedule
 from .passes.simplify import simplify
+from .passes.skew import skew
 from .passes.sync import sync
 from .target import Target
 
@@ -37,6 +39,8 @@ def passes(target: Target, num_stages: int | None = None) -> list[Pass]:
         # Before place: whatever ends up inside a vector program needs no memory.
         ("fuse", fuse),
         ("place", lambda module: place(module, target)),
+        # After place, which says who works on what; before buffer, which gives every ring its slots.
+        ("skew", lambda module: skew(module, target)),
         # Before allocate, which needs the number of slots; after place, which makes the rings.
         ("buffer", lambda module: buffer(module, target, num_stages)),
         # Before sync: buffers that share memory depend on each other by address.
@@ -78,12 +82,17 @@ def compile_module(
     target: Target,
     *,
     num_stages: int | None = None,
+    grid: Sequence[int] | None = None,
     observe: Observer | None = None,
     verify: bool = False,
 ) -> Image:
-    """Compile tile IR to a device image; arguments as in `run_passes`."""
+    """Compile tile IR to a device image; arguments as in `run_passes`.
+
+    Args:
+        grid: the three sizes of the grid, for an image with a static schedule; None for one with flags.
+    """
     run_passes(module, target, num_stages=num_stages, observe=observe, verify=verify)
-    return lower(module, target)
+    return lower(module, target) if grid is None else schedule(module, target, grid)
 
 
 def _verify(name: str, module: ModuleOp) -> None:

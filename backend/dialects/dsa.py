@@ -100,7 +100,7 @@ class AcquireOp(IRDLOperation):
     """Rotate a ring: the result is its next slot, the first one at the first execution.
 
     Every ring has exactly one acquire. It stands in the ring's home block, before every use; all uses
-    of the slot are in that block or in regions nested in it.
+    of the slot, and of slots held from earlier executions, are in that block or in regions nested in it.
     """
 
     name = "dsa.acquire"
@@ -109,6 +109,42 @@ class AcquireOp(IRDLOperation):
 
     def __init__(self, ring: SSAValue) -> None:
         super().__init__(operands=[ring], result_types=[slot])
+
+
+@irdl_op_definition
+class HeldOp(IRDLOperation):
+    """The slot that a ring's acquire gave `age` of its executions ago; `current` is what it has given now.
+
+    A loop that `skew` has rotated reads in one iteration what it wrote in the one before. The ring has more
+    than `age` slots. Nobody may use the result in the first `age` executions.
+    """
+
+    name = "dsa.held"
+    current = operand_def(slot)
+    age = prop_def(IntegerAttr)
+    result = result_def(slot)
+    traits = traits_def(Pure())
+
+    def __init__(self, current: SSAValue, age: int) -> None:
+        super().__init__(
+            operands=[current],
+            properties={"age": IntegerAttr(age, i64)},
+            result_types=[slot],
+        )
+
+    def verify_(self) -> None:
+        if self.age.value.data < 1 or not isinstance(self.current.owner, AcquireOp):
+            raise VerifyException("dsa.held names the slot of an acquire, and an age of at least 1")
+
+
+def rotation_of(value: SSAValue) -> tuple[AcquireOp, int]:
+    """The acquire behind a slot, and how many of its executions ago it gave the slot."""
+    age = 0
+    if isinstance(value.owner, HeldOp):
+        age, value = value.owner.age.value.data, value.owner.current
+    if not isinstance(value.owner, AcquireOp):
+        raise ValueError("a slot does not come from an acquire")
+    return value.owner, age
 
 
 @irdl_op_definition
@@ -323,7 +359,7 @@ class AssertOp(IRDLOperation):
 Dsa = Dialect(
     "dsa",
     [
-        RingOp, AcquireOp, IssueOp, SetOp, WaitOp, ReadOp, CoreIdOp, NumCoresOp, GridDimOp, PrintOp,
+        RingOp, AcquireOp, HeldOp, IssueOp, SetOp, WaitOp, ReadOp, CoreIdOp, NumCoresOp, GridDimOp, PrintOp,
         AssertOp,
     ],
     [RingType, SlotType],

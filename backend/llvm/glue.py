@@ -19,6 +19,7 @@ from ..dialects.dsa import (
     AssertOp,
     CoreIdOp,
     GridDimOp,
+    HeldOp,
     IssueOp,
     NumCoresOp,
     PrintOp,
@@ -26,6 +27,7 @@ from ..dialects.dsa import (
     RingOp,
     SetOp,
     WaitOp,
+    rotation_of,
 )
 from ..errors import InternalError
 from ..image.tables import Tables, issue_template, semaphore_template
@@ -149,6 +151,18 @@ class _Glue:
         wraps = self.b.icmp_unsigned("==", behind, end)
         self.b.store(self.b.select(wraps, I64(base), behind), cursor)
         self.values[op.result] = slot
+
+    def held(self, op: HeldOp) -> None:
+        """The slot of an earlier turn: `age` slots before the current one, round the ring."""
+        acquire, age = rotation_of(op.result)
+        ring = self.rings[acquire.ring]
+        base, stride = ring.address.value.data, self.strides[acquire.ring]
+        if ring.slots.value.data <= age:
+            raise InternalError(f"lower: ring {ring.label.data} does not hold {age} slots")
+        before = self.b.sub(self.values[op.current], I64(age * stride))
+        below = self.b.icmp_signed("<", before, I64(base))
+        after = self.b.add(before, I64(ring.slots.value.data * stride))
+        self.values[op.result] = self.b.select(below, after, before)
 
     # Calls into the machine
 
@@ -296,6 +310,7 @@ _WITH_ARRAY = (IssueOp.name, PrintOp.name)
 _EMIT: dict[type[Operation], Any] = {
     RingOp: _Glue.ring,
     AcquireOp: _Glue.acquire,
+    HeldOp: _Glue.held,
     IssueOp: _Glue.issue,
     SetOp: _Glue.set,
     WaitOp: _Glue.wait,

@@ -33,7 +33,7 @@ def buffer(module: ModuleOp, target: Target, num_stages: int | None = None) -> N
 
 def _buffer_kernel(kernel: func.FuncOp, target: Target, num_stages: int | None) -> None:
     uses = ring_uses(kernel)
-    slots = [1] * len(uses)
+    slots = [use.least for use in uses]
     if fit(uses, slots, target) is None:
         raise overflow_error(uses, slots, target)
     fixed = _fixed_slots(uses, num_stages, target)
@@ -57,7 +57,7 @@ def _fixed_slots(uses: Sequence[RingUse], num_stages: int | None, target: Target
         if isinstance(attribute, IntegerAttr):
             stages = attribute.value.data
         if stages is not None and _is_overlapped(use):
-            fixed[number] = min(max(1, stages), target.semaphore_max)
+            fixed[number] = max(use.least, min(stages, target.semaphore_max))
     return fixed
 
 
@@ -74,7 +74,10 @@ def _stages_error(
     possible = stages
     while possible > 1:
         possible -= 1
-        trial = [min(count, possible) if n in fixed else count for n, count in enumerate(slots)]
+        trial = [
+            max(uses[n].least, min(count, possible)) if n in fixed else count
+            for n, count in enumerate(slots)
+        ]
         if fit(uses, trial, target) is not None:
             break
     total = sum(use.bytes * count for use, count in zip(uses, slots, strict=True))
@@ -113,7 +116,8 @@ def _choose(
         return inf if addresses is None else rehearse(kernel, uses, trial, addresses, work)
 
     limits = {n: min(rates[n].wanted, target.semaphore_max) for n in open_}
-    return _improve(min(found, key=cycles), limits, cycles)
+    least = {n: uses[n].least for n in open_}
+    return _improve(min(found, key=cycles), least, limits, cycles)
 
 
 MOST_TRIALS = 48
@@ -124,12 +128,15 @@ WORTH = 0.995
 
 
 def _improve(
-    slots: list[int], limits: Mapping[int, int], cycles: Callable[[list[int]], float]
+    slots: list[int],
+    least: Mapping[int, int],
+    limits: Mapping[int, int],
+    cycles: Callable[[list[int]], float],
 ) -> list[int]:
     """Add slots, or move them between rings, as long as the rehearsal gets shorter."""
     best, left = cycles(slots), MOST_TRIALS
     while True:
-        trials = list(islice(_changes(slots, limits), left))
+        trials = list(islice(_changes(slots, least, limits), left))
         left -= len(trials)
         timed = [(cycles(trial), trial) for trial in trials]
         if not timed or min(timed)[0] >= best * WORTH:
@@ -137,12 +144,14 @@ def _improve(
         best, slots = min(timed)
 
 
-def _changes(slots: list[int], limits: Mapping[int, int]) -> Iterator[list[int]]:
+def _changes(
+    slots: list[int], least: Mapping[int, int], limits: Mapping[int, int]
+) -> Iterator[list[int]]:
     for n in sorted(limits):
         if slots[n] >= limits[n]:
             continue
         for m in [None, *sorted(limits)]:
-            if m is None or (m != n and slots[m] > 1):
+            if m is None or (m != n and slots[m] > least[m]):
                 trial = list(slots)
                 trial[n] += 1
                 if m is not None:

@@ -50,7 +50,7 @@ def loop_rates(uses: Sequence[RingUse], work: Work) -> dict[int, Rates]:
             continue
         if use.home not in spans:
             spans[use.home] = spans_of(use.home, work)
-        period = max(1, *work.block_busy(use.home).values())
+        period = max(1, *work.block_busy(_iteration(use.home)).values())
         held = spans[use.home].get(use.slot, 0)
         spare = int(
             Engine.LD in use.engines
@@ -58,6 +58,15 @@ def loop_rates(uses: Sequence[RingUse], work: Work) -> dict[int, Rates]:
         wanted = ceil(held / period) + spare
         rates[number] = Rates(held, period, _turns(use.home), max(2, wanted))
     return rates
+
+
+def _iteration(block: Block) -> Block:
+    """The body of the innermost loop around what is in a block: how often it runs sets the pace."""
+    parent = block.parent_op()
+    while isinstance(parent, scf.IfOp) and parent.parent is not None:
+        block = parent.parent
+        parent = block.parent_op()
+    return block
 
 
 def spans_of(block: Block, work: Work) -> dict[SSAValue, float]:
@@ -122,13 +131,23 @@ class Timing:
 
 
 def accessed_slots(op: dsa.IssueOp) -> dict[SSAValue, str]:
-    """The slots that an instruction accesses, with the letters of their roles."""
-    row = BY_NAME[op.op.data]
+    """What the acquires of the slots that an instruction accesses give, with the letters of the roles."""
     found: dict[SSAValue, str] = {}
+    for (slot, _), role in aged_slots(op).items():
+        found[slot] = found.get(slot, "") + role
+    return found
+
+
+def aged_slots(op: dsa.IssueOp) -> dict[tuple[SSAValue, int], str]:
+    """The slots that an instruction accesses, as acquired now and their ages, with the letters of the roles."""
+    row = BY_NAME[op.op.data]
+    found: dict[tuple[SSAValue, int], str] = {}
     for name, value in op.bound().items():
         if isinstance(value.type, dsa.SlotType):
             role = row.by_name[name.partition(".")[0]].role or ""
-            found[value] = found.get(value, "") + role.removeprefix("sram_")
+            acquire, age = dsa.rotation_of(value)
+            place = acquire.result, age
+            found[place] = found.get(place, "") + role.removeprefix("sram_")
     return found
 
 

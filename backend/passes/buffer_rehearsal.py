@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from .. import cost
 from ..dialects import dsa
-from .buffer_model import Work, accessed_slots, open_fields, trips
+from .buffer_model import Work, accessed_slots, aged_slots, open_fields, trips
 from .sram import RingUse, slot_stride
 
 INNERMOST_TURNS, OUTER_TURNS = 8, 3
@@ -62,7 +62,8 @@ class _Rehearsal:
             elif isinstance(op, dsa.IssueOp):
                 self.issue(op)
             elif isinstance(op, dsa.ReadOp):
-                done = self.ready(op.slot, "CORE", False)
+                acquire, age = dsa.rotation_of(op.slot)
+                done = self.ready(self.place(acquire.result, age), "CORE", False)
                 read = self.work.target.scalar.read_cycles
                 self.free["CORE"] = max(self.free["CORE"], done) + read
             elif isinstance(op, scf.ForOp | scf.WhileOp):
@@ -107,24 +108,25 @@ class _Rehearsal:
             self.outer[loop] = {(slot, engine) for slot, engine in found if slot not in inside}
         return self.outer[loop]
 
-    def place(self, slot: SSAValue) -> Place:
+    def place(self, slot: SSAValue, age: int = 0) -> Place:
         number = self.numbers[slot]
-        return number, self.turn[number] % self.slots[number]
+        return number, (self.turn[number] - age) % self.slots[number]
 
-    def ready(self, slot: SSAValue, engine: str, writes: bool) -> float:
+    def ready(self, place: Place, engine: str, writes: bool) -> float:
         """When the accesses of other engines that come before this one are over."""
         done = 0.0
-        for place in self.shared[self.place(slot)]:
-            times = (self.touched if writes else self.written)[place]
+        for other in self.shared[place]:
+            times = (self.touched if writes else self.written)[other]
             done = max(done, *(at for name, at in times.items() if name != engine), 0.0)
         return done
 
     def issue(self, op: dsa.IssueOp) -> None:
-        engine, slots = op.engine.name, accessed_slots(op)
+        engine = op.engine.name
+        places = {self.place(*slot): role for slot, role in aged_slots(op).items()}
         self.free["CORE"] += cost.issue_cycles(len(open_fields(op)), self.work.target)
         start = max(self.free[engine], self.free["CORE"])
-        for slot, role in slots.items():
-            start = max(start, self.ready(slot, engine, "w" in role))
+        for place, role in places.items():
+            start = max(start, self.ready(place, engine, "w" in role))
         transfer = self.work.transfer(op)
         end = start + self.work.busy(op) - transfer
         if (
@@ -134,8 +136,7 @@ class _Rehearsal:
             end = max(end + transfer, self.free["HBM"])
         self.free[engine] = end
         complete = end + (self.work.target.hbm.latency_cycles if transfer else 0)
-        for slot, role in slots.items():
-            place = self.place(slot)
+        for place, role in places.items():
             self.touched[place][engine] = complete
             if "w" in role:
                 self.written[place][engine] = complete

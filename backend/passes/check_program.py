@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from ..dialects import dsa
 from ..dialects.tile import ints
@@ -88,6 +88,8 @@ class Touch:
     arg: int
     reads: bool
     writes: bool
+    age: int = 0
+    """How many rotations ago its slot was the current one."""
     bits: list[int] = field(default_factory=list)
     """Its bit per age of the rotation (one for HBM); none on CORE."""
 
@@ -138,7 +140,7 @@ class Builder:
             for bit in touch.bits:
                 own[touch.issue.engine] |= 1 << bit
             if touch.bits:
-                touch.issue.born |= 1 << touch.bits[0]
+                touch.issue.born |= 1 << touch.bits[touch.age]
         self.find_foes()
         credits = self.function.attributes.get("dsa.credits")
         return Program(
@@ -163,8 +165,8 @@ class Builder:
                 issue = Issue(op, Engine.CORE)
                 for value in op.operands:
                     if isinstance(value.type, dsa.SlotType):
-                        ring = ring_of(value.owner)
-                        self.touches.append(Touch(issue, ring, -1, True, False))
+                        ring, age = slot_of(value)
+                        self.touches.append(Touch(issue, ring, -1, True, False, age))
                 found.append(issue)
             elif isinstance(op, dsa.AcquireOp):
                 rotate = Rotate(0, 0, 0, 0)
@@ -193,13 +195,13 @@ class Builder:
     def touch_fields(self, issue: Issue, op: dsa.IssueOp) -> None:
         """Note the rings and the HBM that an instruction touches, by the roles of its fields."""
         row = BY_NAME[op.op.data]
-        rings: dict[dsa.RingOp, set[str]] = defaultdict(set)
+        slots: dict[tuple[dsa.RingOp, int], set[str]] = defaultdict(set)
         for name, value in op.bound().items():
             role = row.by_name[name.split(".")[0]].role
             if isinstance(value.type, dsa.SlotType) and role is not None:
-                rings[ring_of(value.owner)].update(role.removeprefix("sram_"))
-        for ring, kinds in rings.items():
-            self.touches.append(Touch(issue, ring, -1, "r" in kinds, "w" in kinds))
+                slots[slot_of(value)].update(role.removeprefix("sram_"))
+        for (ring, age), kinds in slots.items():
+            self.touches.append(Touch(issue, ring, -1, "r" in kinds, "w" in kinds, age))
         for role in (f.role for f in row.fields if f.role in ("hbm_r", "hbm_w", "hbm_rw")):
             arg = -1 if op.hbm_arg is None else op.hbm_arg.value.data
             kinds = set(str(role).removeprefix("hbm_"))
@@ -248,10 +250,11 @@ class Builder:
                     self.oppose([first], [later], every_age=False)
 
     def oppose(self, firsts: list[Touch], laters: list[Touch], every_age: bool) -> None:
-        """Make instances of `firsts` foes of `laters`: those of the current slot, or all."""
+        """Make instances of `firsts` foes of `laters`: those of the later one's slot, or all."""
         for first in firsts:
-            mask = sum(1 << bit for bit in (first.bits if every_age else first.bits[:1]))
             for later in laters:
+                here = first.bits[later.age : later.age + 1]
+                mask = sum(1 << bit for bit in (first.bits if every_age else here))
                 if mask and clash(first, later):
                     later.issue.foes |= mask
 
@@ -268,6 +271,17 @@ def ring_of(owner: Operation | Block) -> dsa.RingOp:
     if isinstance(owner, dsa.AcquireOp) and isinstance(owner.ring.owner, dsa.RingOp):
         return owner.ring.owner
     raise InternalError("a slot does not come from an acquire of a ring")
+
+
+def slot_of(value: SSAValue) -> tuple[dsa.RingOp, int]:
+    """The ring behind a slot, and how many rotations ago the slot was the current one."""
+    age = 0
+    if isinstance(value.owner, dsa.HeldOp):
+        age, value = value.owner.age.value.data, value.owner.current
+    ring = ring_of(value.owner)
+    if not 0 <= age < ring.slots.value.data:
+        raise InternalError(f"ring {ring.label.data} has too few slots to hold one for {age} turns")
+    return ring, age
 
 
 def clash(first: Touch, later: Touch) -> bool:

@@ -22,8 +22,8 @@ Interval = tuple[int, int]
 class RingUse:
     """A ring and its accesses. Positions count operations in program order.
 
-    `exact` is the life of the value in one turn of its home block; `loop` the innermost loop around that block
-    and `loop_wide` its positions.
+    `least` is how many slots it must have. `exact` is the life of the value in one turn of its home block;
+    `loop` the innermost loop around that block (or the kernel) and `loop_wide` its positions.
     """
 
     ring: dsa.RingOp
@@ -31,6 +31,7 @@ class RingUse:
     home: Block
     loop: Operation
     accesses: list[tuple[Operation, Engine, str]]
+    least: int
     exact: Interval
     loop_wide: Interval
 
@@ -53,9 +54,10 @@ def slot_stride(bytes_: int, target: Target) -> int:
 
 def ring_uses(kernel: func.FuncOp) -> list[RingUse]:
     """The rings of a kernel, in the order of their declarations."""
-    start: dict[Operation, int] = {}
+    start: dict[Operation, int] = {kernel: 0}
     end: dict[Operation, int] = {}
     _number(kernel.body.block, start, end)
+    end[kernel] = len(start) + len(end)
     uses: list[RingUse] = []
     for ring in kernel.body.block.ops:
         if not isinstance(ring, dsa.RingOp):
@@ -63,7 +65,7 @@ def ring_uses(kernel: func.FuncOp) -> list[RingUse]:
         acquire = next(iter(ring.result.uses)).operation
         assert isinstance(acquire, dsa.AcquireOp) and acquire.parent is not None
         home = acquire.parent
-        users = [use.operation for use in acquire.result.uses]
+        slots, users = _slots_and_users(acquire)
         spots = [_ancestor_in(op, home) for op in users] or [acquire]
         loop = enclosing_loop(acquire)
         uses.append(
@@ -72,7 +74,8 @@ def ring_uses(kernel: func.FuncOp) -> list[RingUse]:
                 acquire.result,
                 home,
                 loop,
-                _accesses(acquire.result, users),
+                _accesses(slots, users),
+                1 + max(dsa.rotation_of(slot)[1] for slot in slots),
                 (min(start[op] for op in spots), max(end[op] for op in spots)),
                 (start[loop], end[loop]),
             )
@@ -90,9 +93,9 @@ def _number(block: Block, start: dict[Operation, int], end: dict[Operation, int]
 
 
 def enclosing_loop(op: Operation) -> Operation:
-    """The innermost loop around an operation of the kernel's body."""
+    """The innermost loop around an operation of the kernel's body, the kernel itself when there is none."""
     parent = op.parent_op()
-    while not isinstance(parent, scf.ForOp | scf.WhileOp):
+    while not isinstance(parent, scf.ForOp | scf.WhileOp | func.FuncOp):
         assert parent is not None
         parent = parent.parent_op()
     return parent
@@ -106,12 +109,27 @@ def _ancestor_in(op: Operation, block: Block) -> Operation:
     return op
 
 
-def _accesses(slot: SSAValue, users: Sequence[Operation]) -> list[tuple[Operation, Engine, str]]:
+def _slots_and_users(acquire: dsa.AcquireOp) -> tuple[list[SSAValue], list[Operation]]:
+    """The slots that an acquire gives, now and held from before, and the operations on them."""
+    slots: list[SSAValue] = [acquire.result]
+    users = []
+    for use in acquire.result.uses:
+        if isinstance(use.operation, dsa.HeldOp):
+            slots.append(use.operation.result)
+        else:
+            users.append(use.operation)
+    users += [use.operation for slot in slots[1:] for use in slot.uses]
+    return slots, users
+
+
+def _accesses(
+    slots: Sequence[SSAValue], users: Sequence[Operation]
+) -> list[tuple[Operation, Engine, str]]:
     found: list[tuple[Operation, Engine, str]] = []
     for op in dict.fromkeys(users):
         if isinstance(op, dsa.IssueOp):
             for name, value in op.bound().items():
-                if value is slot:
+                if value in slots:
                     role = BY_NAME[op.op.data].by_name[name.partition(".")[0]].role or ""
                     found.append((op, op.engine, role.removeprefix("sram_")))
         else:

@@ -51,7 +51,10 @@ class Ring:
 
 @dataclass(eq=False)
 class Access:
-    """An op touches a ring, or (ring None) the HBM behind kernel argument `hbm_arg`."""
+    """An op touches a ring, or (ring None) the HBM behind kernel argument `hbm_arg`.
+
+    `age` is how many acquires ago its slot of the ring was the current one.
+    """
 
     op: Operation
     engine: Engine
@@ -61,6 +64,7 @@ class Access:
     hbm_arg: int
     reads: bool
     writes: bool
+    age: int = 0
 
     @property
     def atomic(self) -> bool:
@@ -154,7 +158,7 @@ def _find_grid(kernel: Kernel) -> None:
 
 
 def _find_rings(kernel: Kernel, target: Target) -> dict[SSAValue, Ring]:
-    """Rings by the slot that their acquire gives."""
+    """Rings by the result of their acquire."""
     rings: dict[SSAValue, Ring] = {}
     for body in kernel.bodies:
         for op in body.children:
@@ -180,34 +184,39 @@ def _accesses_of(
         yield from _issue_accesses(op, body, index, rings)
     elif isinstance(op, (dsa.ReadOp, dsa.PrintOp)):
         slots = [v for v in op.operands if isinstance(v.type, dsa.SlotType)]
-        for ring in {id(r): r for r in (_ring(v, rings) for v in slots)}.values():
-            yield Access(op, Engine.CORE, body, index, ring, -1, True, False)
-    elif any(isinstance(v.type, dsa.SlotType) for v in op.operands):
+        for ring, age in dict.fromkeys(_ring(v, rings) for v in slots):
+            yield Access(op, Engine.CORE, body, index, ring, -1, True, False, age)
+    elif not isinstance(op, dsa.HeldOp) and any(
+        isinstance(v.type, dsa.SlotType) for v in op.operands
+    ):
         raise InternalError(f"sync does not know what {op.name} does with a slot")
 
 
-def _ring(value: SSAValue, rings: dict[SSAValue, Ring]) -> Ring:
-    if value not in rings:
-        raise InternalError("a slot does not come from an acquire")
-    return rings[value]
+def _ring(value: SSAValue, rings: dict[SSAValue, Ring]) -> tuple[Ring, int]:
+    """The ring of a slot and the slot's age."""
+    acquire, age = dsa.rotation_of(value)
+    ring = rings.get(acquire.result)
+    if ring is None or ring.slots <= age:
+        raise InternalError("a slot does not come from an acquire of a ring with as many slots")
+    return ring, age
 
 
 def _issue_accesses(
     op: dsa.IssueOp, body: Body, index: int, rings: dict[SSAValue, Ring]
 ) -> Iterator[Access]:
     row = BY_NAME[op.op.data]
-    found: dict[int, tuple[Ring, bool, bool]] = {}
+    found: dict[tuple[Ring, int], tuple[bool, bool]] = {}
     for name, value in op.bound().items():
         if not isinstance(value.type, dsa.SlotType):
             continue
         role = row.by_name[name.partition(".")[0]].role or ""
         if not role.startswith("sram_"):
             raise InternalError(f"a slot is bound to {row.name}.{name}, which is no SRAM address")
-        ring = _ring(value, rings)
-        _, reads, writes = found.get(id(ring), (ring, False, False))
-        found[id(ring)] = (ring, reads or "r" in role[5:], writes or "w" in role[5:])
-    for ring, reads, writes in found.values():
-        yield Access(op, op.engine, body, index, ring, -1, reads, writes)
+        place = _ring(value, rings)
+        reads, writes = found.get(place, (False, False))
+        found[place] = (reads or "r" in role[5:], writes or "w" in role[5:])
+    for (ring, age), (reads, writes) in found.items():
+        yield Access(op, op.engine, body, index, ring, -1, reads, writes, age)
     for hbm in row.fields:
         if hbm.role is not None and hbm.role.startswith("hbm_"):
             arg = op.hbm_arg.value.data if isinstance(op.hbm_arg, IntegerAttr) else -1

@@ -84,7 +84,8 @@ def _between(kernel: Kernel, source: Access, target: Access, most: int) -> Itera
     common = _common(source, target)
     first, second = source.child_of(common), target.child_of(common)
     crossing = _crossing(source, target, common)
-    if first < second:
+    turns = _turns_between(source, target)
+    if first < second and not turns:
         yield Dependence(source, target, [(common, 0)])
     if source.ring is not None and source.ring is target.ring:
         yield from _rotations(source, target, common, most, crossing)
@@ -105,17 +106,25 @@ def _rotations(
     """Dependences through one ring, other than the order within one execution of the common body."""
     ring = source.ring
     assert ring is not None
+    turns = _turns_between(source, target)
     if crossing is not None:
         yield crossing
-    elif _loop_between(common, ring.home):
+    elif _loop_between(common, ring.home) and not turns:
         yield Dependence(source, target, _later(common, 1))
     if ring.home.repeats:
-        levels = _later(ring.home, min(ring.slots, most))
+        levels = _later(ring.home, min(turns or ring.slots, most))
         for body in common.enclosing():
             if body is ring.home:
                 break
             levels.append((body, 1))
         yield Dependence(source, target, levels)
+
+
+def _turns_between(source: Access, target: Access) -> int:
+    """How many turns of their common ring the target comes after the source in the same slot, modulo slots."""
+    if source.ring is None or source.ring is not target.ring:
+        return 0
+    return (target.age - source.age) % source.ring.slots
 
 
 def _common(a: Access, b: Access) -> Body:

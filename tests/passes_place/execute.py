@@ -176,6 +176,15 @@ def _acquire(m: Machine, op: dsa.AcquireOp) -> None:
     m.env[op.result] = at
 
 
+def _held(m: Machine, op: dsa.HeldOp) -> None:
+    acquire = op.current.owner
+    assert isinstance(acquire, dsa.AcquireOp)
+    address, stride, slots, _ = m.rings[acquire.ring]
+    age = op.age.value.data
+    assert age < slots
+    m.env[op.result] = address + (m.turns[acquire.ring] - 1 - age) % slots * stride
+
+
 def _read(m: Machine, op: dsa.ReadOp) -> None:
     fmt = formats.by_name(op.fmt.data)
     at = m.env[op.slot] + op.offset.value.data
@@ -227,6 +236,7 @@ def _assert(m: Machine, op: dsa.AssertOp) -> None:
 DSA: dict[type[Operation], Callable[[Machine, Any], None]] = {
     dsa.RingOp: _ring,
     dsa.AcquireOp: _acquire,
+    dsa.HeldOp: _held,
     dsa.ReadOp: _read,
     dsa.IssueOp: _issue,
     dsa.PrintOp: _print,

@@ -13,6 +13,7 @@ from dsalang._backend.errors import SramOverflowError
 from dsalang._backend.passes.allocate import allocate
 from dsalang._backend.passes.buffer import buffer
 from dsalang._backend.passes.place import place
+from dsalang._backend.passes.skew import skew
 from dsalang._backend.target import Target
 
 from .build import Memory
@@ -39,6 +40,7 @@ def compare(seed: int, target: Target) -> None:
     interpret(build(seed), expected, args, grid)
     module = build(seed)
     place(module, target)
+    skew(module, target)
     module.verify()
     buffer(module, target)
     allocate(module, target)

@@ -31,6 +31,9 @@ def validate(module: ModuleOp, target: Target, allocated: bool) -> None:
         acquire = acquires[0]
         home = acquire.parent
         inside = [use.operation for use in acquire.result.uses]
+        for held in [op for op in inside if isinstance(op, dsa.HeldOp)]:
+            assert not allocated or held.age.value.data < ring.slots.value.data, held
+            inside += [use.operation for use in held.result.uses]
         for op in inside:
             top = _lift(op, home)
             assert order[top] > order[acquire], f"{op} before its acquire"

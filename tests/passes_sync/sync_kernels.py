@@ -1,6 +1,6 @@
 """Kernels in dsa IR from a short form: rings, and nested lists of steps.
 
-A step is a tuple: ("acq", ring), ("ld", ring, *index rings), ("st", ring, *index rings), ("gather", ring, offsets),
+A step is a tuple: ("acq", ring), ("held", ring, age, a name for the older slot), ("ld", ring, *index rings), ("st", ring, *index rings), ("gather", ring, offsets),
 ("atomic", operand, offsets, old), ("mm", a, b, d), ("ve", inputs, outputs), ("read", ring), ("for", steps),
 ("if", then, otherwise), ("while", before, after), ("set" or "wait", engine, semaphore). Memory steps end with an optional {"arg": n}.
 The kernel's steps are the grid loop's body. Every op gets its own line.
@@ -66,6 +66,10 @@ class _Maker:
         if kind == "acq":
             op = self.put(block, dsa.AcquireOp(self.rings[rest[0]]))
             self.slots[rest[0]] = op.results[0]
+        elif kind == "held":
+            name, age, alias = rest
+            op = self.put(block, dsa.HeldOp(self.slots[name], age))
+            self.slots[alias] = op.results[0]
         elif kind == "for":
             v = self.values
             body = self.body(rest[0], scf.YieldOp(), [i32])

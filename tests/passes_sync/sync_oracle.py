@@ -86,6 +86,14 @@ class Recorder:
             self.turn[ring] += 1
             start = ring.address.value.data + number * stride
             self.slot[op.result] = (start, start + size)
+        elif isinstance(op, dsa.HeldOp):
+            acquire = op.current.owner
+            assert isinstance(acquire, dsa.AcquireOp) and isinstance(acquire.ring.owner, dsa.RingOp)
+            ring = acquire.ring.owner
+            size = ring.bytes.value.data
+            number = (self.turn[ring] - 1 - op.age.value.data) % ring.slots.value.data
+            start = ring.address.value.data + number * (-(-size // self.align) * self.align)
+            self.slot[op.result] = (start, start + size)
         elif isinstance(op, (dsa.SetOp, dsa.WaitOp)):
             if id(op) not in self.skip:
                 kind = "set" if isinstance(op, dsa.SetOp) else "wait"

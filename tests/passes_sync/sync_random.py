@@ -18,11 +18,13 @@ def random_kernel(rng: Random) -> tuple[dict[str, R], list[Any], list[int]]:
     free = list(rings)
     rng.shuffle(free)
     alias = rng.choice([[0, 1, 2, 3], [0, 0, 2, 3], [0, 0, 0, 0]])
-    steps = _block(rng, free, [], 0)
+    steps = _block(rng, free, [], 0, {name: ring.slots - 1 for name, ring in rings.items()})
     return rings, steps, alias
 
 
-def _block(rng: Random, free: list[str], slots: list[str], depth: int) -> list[Any]:
+def _block(
+    rng: Random, free: list[str], slots: list[str], depth: int, ages: dict[str, int]
+) -> list[Any]:
     slots = list(slots)
     steps: list[Any] = []
     for _ in range(rng.randint(1, 7 - 2 * min(depth, 2))):
@@ -30,19 +32,22 @@ def _block(rng: Random, free: list[str], slots: list[str], depth: int) -> list[A
             ring = free.pop()
             steps.append(("acq", ring))
             slots.append(ring)
+            if ages[ring] and rng.random() < 0.4:
+                steps.append(("held", ring, rng.randint(1, ages[ring]), f"{ring}.held"))
+                slots.append(f"{ring}.held")
         if not slots:
             continue
         nested = depth < 3 and rng.random() < 0.3
-        steps.append(_nest(rng, free, slots, depth + 1) if nested else _access(rng, slots))
+        steps.append(_nest(rng, free, slots, depth + 1, ages) if nested else _access(rng, slots))
     return steps
 
 
-def _nest(rng: Random, free: list[str], slots: list[str], depth: int) -> Any:
+def _nest(rng: Random, free: list[str], slots: list[str], depth: int, ages: dict[str, int]) -> Any:
     kind = rng.choice(["for", "for", "if", "while"])
     if kind == "for":
-        return ("for", _block(rng, free, slots, depth))
-    first = _block(rng, free, slots, depth)
-    return (kind, first, _block(rng, free, slots, depth) if rng.random() < 0.7 else [])
+        return ("for", _block(rng, free, slots, depth, ages))
+    first = _block(rng, free, slots, depth, ages)
+    return (kind, first, _block(rng, free, slots, depth, ages) if rng.random() < 0.7 else [])
 
 
 def _access(rng: Random, slots: list[str]) -> Any:

@@ -41,6 +41,13 @@ def test_a_credit_too_many_lets_the_load_overwrite_a_slot_in_use() -> None:
     assert kinds(X, LOAD + USE, [0, 3]) == ["race"]
 
 
+def test_a_held_slot_is_the_one_of_the_turn_before() -> None:
+    use = [("held", "x", 1, "before"), ("wait", "VE", 0), ("ve", ["before"], []), ("set", "VE", 1)]
+    assert kinds(X, LOAD + use, [1, 1]) == []
+    assert kinds(X, LOAD + use, [2, 1]) == ["race"]
+    assert kinds(X, LOAD + use, [1, 2]) == ["race"]
+
+
 def test_the_message_names_instructions_ring_and_lines() -> None:
     module = kernel(X, [("acq", "x"), ("ld", "x"), ("ve", ["x"], [])])
     text = "race: VE vexec can start before LD dma.load is done with ring 'x' (k.py:6:1, k.py:5:1)"

@@ -57,6 +57,30 @@ def test_double_buffered_add() -> None:
     assert credits == [0, 2, 0, 2]
 
 
+def test_a_slot_held_for_a_turn_is_handed_over_in_the_next_iteration() -> None:
+    steps = [
+        ("acq", "x"),
+        ("held", "x", 1, "before"),
+        ("if", [("ld", "x")], []),
+        ("if", [("ve", ["before"], [])], []),
+    ]
+    text, credits = synced({"x": R(3)}, steps)
+    assert text == expect("""
+        for
+          LD wait 1
+          if
+            dma.load
+          --
+          LD set 0
+          VE wait 0
+          if
+            vexec
+          --
+          VE set 1
+    """)
+    assert credits == [1, 2]
+
+
 def test_matmul_prefetches_in_the_k_loop_and_across_programs() -> None:
     text, credits = synced(*SUITE["matmul"])
     assert text == expect("""
