@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -146,25 +146,60 @@ _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, 
 GUARD = 64
 
 
+def _aligned(count: int) -> np.ndarray:
+    """Bytes that start at a cache line, as an engine's SRAM should: vectors that cross lines cost double."""
+    raw = np.empty(count + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + count]
+
+
+class Machine:
+    """The memories of a core for one case, with guard bytes around SRAM, and its context."""
+
+    def __init__(self, case: Case) -> None:
+        self.padded = _aligned(len(case.sram) + 2 * GUARD)
+        self.padded[:] = 0xA5
+        self.sram = self.padded[GUARD:-GUARD]
+        self.sram[:] = case.sram
+        self.arrays = [a.copy() for a in case.hbm]
+        self.table = np.zeros((max(len(self.arrays), 1), Segment.SIZE), np.int64)
+        for k, a in enumerate(self.arrays):
+            start = PAGE * (k + 1)
+            self.table[k] = start, start + a.size, case.writable, a.ctypes.data - start
+        self.arguments = np.array(
+            [PAGE * (k + 1) for k in range(len(self.arrays))] or [0], np.int64
+        )
+        self.context = np.zeros(Slot.SIZE, np.int64)
+        self.context[Slot.SEGMENTS] = self.table.ctypes.data
+        self.context[Slot.SEGMENT_COUNT] = len(self.arrays)
+        self.context[Slot.SRAM_BYTES] = self.sram.size
+        self.context[Slot.ARGUMENTS] = self.arguments.ctypes.data
+        self.values = np.array([_signed(v) for v in case.open.values()] or [0], np.int64)
+
+    @property
+    def unharmed(self) -> bool:
+        """Whether the guard bytes are as they were."""
+        return bool((self.padded[:GUARD] == 0xA5).all() and (self.padded[-GUARD:] == 0xA5).all())
+
+
+def bound_call(address: int, case: Case) -> Callable[[], int]:
+    """A function that runs compiled code on memories of its own, again and again."""
+    machine, function = Machine(case), _SIGNATURE(address)
+    pointers = (a.ctypes.data for a in (machine.sram, machine.values, machine.context))
+    sram, values, context = pointers
+    return lambda machine=machine: function(sram, values, context)  # type: ignore[misc]
+
+
 def run_unit(address: int, case: Case) -> Result:
-    """Run compiled code. SRAM has guard bytes around it that must survive."""
-    padded = np.full(len(case.sram) + 2 * GUARD, 0xA5, np.uint8)
-    sram = padded[GUARD:-GUARD]
-    sram[:] = case.sram
-    arrays = [a.copy() for a in case.hbm]
-    table = np.zeros((max(len(arrays), 1), Segment.SIZE), np.int64)
-    for k, a in enumerate(arrays):
-        start = PAGE * (k + 1)
-        table[k] = start, start + a.size, case.writable, a.ctypes.data - start
-    arguments = np.array([PAGE * (k + 1) for k in range(len(arrays))] or [0], np.int64)
-    context = np.zeros(Slot.SIZE, np.int64)
-    context[Slot.SEGMENTS], context[Slot.SEGMENT_COUNT] = table.ctypes.data, len(arrays)
-    context[Slot.SRAM_BYTES], context[Slot.ARGUMENTS] = sram.size, arguments.ctypes.data
-    values = np.array([_signed(v) for v in case.open.values()] or [0], np.int64)
-    code = _SIGNATURE(address)(sram.ctypes.data, values.ctypes.data, context.ctypes.data)
-    assert (padded[:GUARD] == 0xA5).all() and (padded[-GUARD:] == 0xA5).all(), case.what
+    """Run compiled code once."""
+    machine = Machine(case)
+    context = machine.context
+    code = _SIGNATURE(address)(
+        machine.sram.ctypes.data, machine.values.ctypes.data, context.ctypes.data
+    )
+    assert machine.unharmed, case.what
     moved = int(context[Slot.READ_BYTES]), int(context[Slot.WRITTEN_BYTES])
-    return Result(sram, arrays, int(context[Slot.BURST_BYTES]), moved, code)
+    return Result(machine.sram, machine.arrays, int(context[Slot.BURST_BYTES]), moved, code)
 
 
 def _signed(value: int) -> int:

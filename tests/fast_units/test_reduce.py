@@ -114,4 +114,4 @@ def _any(draw: st.DrawFn) -> Case:
 
 @pytest.mark.parametrize("host", HOSTS, ids=lambda h: str(h.vector_bytes))
 def test_random_layouts(host: Host) -> None:
-    check(drawn(_any, 100), host)
+    check(drawn(_any, 80), host)

@@ -89,7 +89,7 @@ def _vexec(draw: st.DrawFn) -> Case:
 
 
 def test_random_walks() -> None:
-    cases = drawn(_vexec, 120)
+    cases = drawn(_vexec, 80)
     for host in {this_host(), AVX2} if this_host().vector_bytes == 64 else {this_host()}:
         for start in range(0, len(cases), 40):
             check(cases[start : start + 40], host)
