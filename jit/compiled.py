@@ -15,6 +15,7 @@ from dsalang._backend.image.model import Image
 from dsalang._backend.target import Target
 
 from . import knobs
+from .schedule import Schedule
 from .source import KernelSource
 from .specialize import Specialization
 
@@ -61,6 +62,21 @@ class CompiledKernel:
             "semaphores": len(self.image.credits),
             "code_bytes": len(self.image.code),
         }
+
+    @property
+    def latency_cycles(self) -> int | None:
+        """Cycles that a kernel with a static schedule is guaranteed to take; None with a dynamic one."""
+        return None if self.schedule is None else self.schedule.cycles
+
+    @property
+    def latency_us(self) -> float | None:
+        """The same in microseconds."""
+        return None if self.schedule is None else self.schedule.microseconds
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The static schedule: `rows` (core, engine, start, end, line), figures; its text is a table."""
+        return None if self.image.timing is None else Schedule(self.image, self.target)
 
     def save(self, path: str | Path) -> Path:
         """Write the device image, an ELF file that `dsa objdump` and a device's runtime read."""
@@ -131,6 +147,7 @@ def compile_kernel(source: KernelSource, spec: Specialization, target: Target) -
             module,
             target,
             num_stages=spec.num_stages,
+            grid=spec.grid,
             observe=_print_pass if "passes" in dumps else None,
             verify=knobs.VERIFY.get(),
         )

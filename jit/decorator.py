@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -19,6 +19,7 @@ from .interpret.errors import fail
 from .launch import Grid, grid_of, run_interpreted
 from .machine import current, resolve
 from .repeat import Guard, call_key
+from .schedule import Request, check_deadline, compiled_grid, fixed
 from .source import EMPTY, KernelSource
 from .specialize import Specialization, from_signature, specialize
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
     from .compiled import CompiledKernel
 
-LAUNCH_OPTIONS = ("target", "num_stages", "timeline", "num_warps", "num_ctas")
+LAUNCH_OPTIONS = (
+    "target", "num_stages", "timeline", "schedule", "deadline_us", "num_warps", "num_ctas",
+)  # fmt: skip
 """Keyword arguments of a launch that are not the kernel's; the last two are Triton's and change nothing."""
 
 _REMEMBERED = 512
@@ -54,7 +57,10 @@ def jit(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         num_stages: slots of the rings that loads fill; None lets the cost model choose.
         do_not_specialize: names or positions of parameters whose values and addresses must not make an
             image of their own.
-        schedule: "dynamic", the only one so far.
+        schedule: "dynamic": instructions start as soon as flags allow; "static": at cycles that are fixed when
+            the kernel is compiled, for one grid and for the values of all integer arguments.
+        deadline_us: with a static schedule, the most microseconds that the kernel may take; compiling one that
+            takes longer is an error.
         noinline, debug, version, repr, launch_metadata: accepted for Triton's sake.
 
     Raises:
@@ -70,16 +76,12 @@ def _make(function: Callable[..., Any], options: Mapping[str, Any]) -> JITFuncti
     if isinstance(function, JITFunction):
         function = function.fn
     known = ("interpret", "num_stages", "do_not_specialize", "do_not_specialize_on_alignment",
-             "schedule", *_IGNORED)  # fmt: skip
+             "schedule", "deadline_us", *_IGNORED)  # fmt: skip
     for name in options:
         if name not in known:
             raise LaunchError(
                 f"dsa.jit has no option {name!r}", hint=f"options are {', '.join(known)}"
             )
-    if options.get("schedule", "dynamic") != "dynamic":
-        raise LaunchError(
-            f"schedule={options['schedule']!r} is not allowed", hint='schedule must be "dynamic"'
-        )
     return JITFunction(function, options)
 
 
@@ -95,6 +97,7 @@ class JITFunction:
         self.fn = fn
         self.interpreted = bool(options.get("interpret", False))
         self.num_stages = _stages(options.get("num_stages"))
+        self._schedule = Request.of(options.get("schedule"), options.get("deadline_us"))
         self._options = options
         self._images: dict[str, Image] = {}
         self._launches: dict[Hashable, Prepared] = {}
@@ -150,8 +153,8 @@ class JITFunction:
         """Launch on a grid; the same as `kernel[grid](*args, **kwargs)`.
 
         Arrays are written in place. Beside the kernel's arguments it takes `target`, `num_stages`, `timeline`
-        (True keeps every instruction's times also of a run with many), and Triton's num_warps and num_ctas,
-        which change nothing.
+        (True keeps every instruction's times also of a run with many), `schedule` and `deadline_us` as in
+        `jit`, and Triton's num_warps and num_ctas, which change nothing.
 
         Returns:
             The engine's report: cycles, microseconds, utilisation, HBM bytes, `timeline(path)`; all zero for
@@ -171,6 +174,7 @@ class JITFunction:
             spec, _, _, options = self._prepare(args, dict(kwargs), grid)
             target = resolve(options.get("target"))
             image = self._image(spec, target)
+            check_deadline(image, target, self._wanted(options).deadline_us, self.source)
             if not (self.interpreted or knobs.INTERPRET.get()):
                 from .engines import prepare_host
 
@@ -231,6 +235,7 @@ class JITFunction:
         chosen = options.get("target")
         target = resolve(chosen)
         image = self._image(spec, target)
+        check_deadline(image, target, self._wanted(options).deadline_us, self.source)
         timeline = bool(options.get("timeline", False))
         run = launcher(image, target, self._key(spec, target), arguments, sizes, timeline)
         return run, resolve(chosen) is target
@@ -245,7 +250,17 @@ class JITFunction:
         sizes: Grid = grid_of(grid, {**bound, **options})
         arguments = classify(self.source, bound)
         stages = _stages(options.get("num_stages")) or self.num_stages
+        wanted = self._wanted(options)
+        if wanted.static and not (self.interpreted or knobs.INTERPRET.get()):
+            arguments = fixed(arguments)
+            spec = specialize(arguments, bound, self._unspecialized, stages)
+            return replace(spec, grid=sizes), arguments, sizes, options
         return specialize(arguments, bound, self._unspecialized, stages), arguments, sizes, options
+
+    def _wanted(self, options: Mapping[str, Any]) -> Request:
+        """Schedule and deadline of a launch."""
+        wanted = Request.of(options.get("schedule"), options.get("deadline_us"))
+        return wanted.over(self._schedule)
 
     def _key(self, spec: Specialization, target: Target) -> str:
         from . import store  # images and their cache are loaded when something runs on the machine
@@ -267,6 +282,9 @@ class JITFunction:
         constants: Mapping[str, Any] | None = None,
         target: str | Path | Target | None = None,
         num_stages: int | None = None,
+        schedule: str | None = None,
+        grid: Any = None,
+        deadline_us: float | None = None,
     ) -> CompiledKernel:
         """Compile without running.
 
@@ -276,9 +294,13 @@ class JITFunction:
             constants: values of the constexpr parameters.
             target: as in a launch.
             num_stages: as in a launch.
+            schedule: as in a launch; a static one needs the grid, and constants for the integers that bounds,
+                masks and strides depend on.
+            grid: how many programs; only for a static schedule.
+            deadline_us: as in a launch.
 
         Raises:
-            CompileError: the kernel cannot be compiled; the message shows the line.
+            CompileError: the kernel cannot be compiled, or misses its deadline; the message shows the line.
             LaunchError: signature or constants do not fit the kernel.
         """
         from .compiled import CompiledKernel
@@ -286,8 +308,12 @@ class JITFunction:
         try:
             stages = _stages(num_stages) or self.num_stages
             spec = from_signature(self.source, signature, constants, stages)
+            wanted = Request.of(schedule, deadline_us).over(self._schedule)
+            spec = replace(spec, grid=compiled_grid(wanted, grid, spec.constants))
             chosen = resolve(target)
-            return CompiledKernel(self.source, spec, chosen, self._image(spec, chosen))
+            image = self._image(spec, chosen)
+            check_deadline(image, chosen, wanted.deadline_us, self.source)
+            return CompiledKernel(self.source, spec, chosen, image)
         except UserError as error:
             raise error.with_traceback(None) from None
 

@@ -27,12 +27,14 @@ class Specialization:
         constants: values of the others.
         facts: divisibility and aliasing of run-time parameters.
         num_stages: slots of the rings that loads fill; None lets the cost model choose.
+        grid: sizes of the grid that a static schedule is for; None for a dynamic one.
     """
 
     signature: Mapping[str, str]
     constants: Mapping[str, Any]
     facts: Facts = field(default_factory=Facts)
     num_stages: int | None = None
+    grid: tuple[int, int, int] | None = None
 
     @cached_property
     def key(self) -> str:
@@ -42,7 +44,7 @@ class Specialization:
             for name, kind in self.signature.items()
         )
         constants = ",".join(f"{n}={constant_text(n, v)}" for n, v in self.constants.items())
-        return f"{types}|{constants}|{self.num_stages}"
+        return f"{types}|{constants}|{self.num_stages}|{self.grid}"
 
 
 def specialize(

@@ -52,7 +52,12 @@ class Row:
 
 
 def rows_of(image: Image, target: Target) -> tuple[Row, ...]:
-    """A row per template. Raises ImageError when the image does not fit the target."""
+    """A row per template. Raises ImageError when the image does not fit the target.
+
+    A static schedule is the reference engine's to run: it is the one that checks fixed times.
+    """
+    if image.timing is not None:
+        raise UnsuitedError("the image has a static schedule")
     return tuple(_row(prepared, target) for prepared in prepare(image, target))
 
 

@@ -1,0 +1,186 @@
+"""`schedule="static"` and `deadline_us`: what they ask for, and what a compiled schedule looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dsalang._backend.errors import CompileError, LaunchError, Loc
+
+from .arguments import Arguments
+from .launch import Grid, grid_of
+
+if TYPE_CHECKING:
+    from dsalang._backend.image.model import Image
+    from dsalang._backend.image.schedule import Row
+    from dsalang._backend.target import Target
+
+    from .source import KernelSource
+
+SCHEDULES = ("dynamic", "static")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a kernel or a launch asks for; None leaves it to the kernel's decorator."""
+
+    schedule: str | None = None
+    deadline_us: float | None = None
+
+    @staticmethod
+    def of(schedule: Any, deadline_us: Any) -> Request:
+        """Options as the user wrote them. Raises LaunchError for values that are not allowed."""
+        if schedule is not None and schedule not in SCHEDULES:
+            allowed = " or ".join(f'"{name}"' for name in SCHEDULES)
+            raise LaunchError(
+                f"schedule={schedule!r} is not allowed", hint=f"schedule must be {allowed}"
+            )
+        if deadline_us is not None:
+            number = isinstance(deadline_us, (int, float)) and not isinstance(deadline_us, bool)
+            if not number or not 0 < deadline_us < float("inf"):
+                raise LaunchError(
+                    f"deadline_us={deadline_us!r} is not allowed",
+                    hint="it is a number of microseconds above 0",
+                )
+        return Request(schedule, deadline_us)
+
+    def over(self, other: Request) -> Request:
+        """This one, completed by another. Raises LaunchError for a deadline that nothing can promise."""
+        merged = Request(
+            self.schedule or other.schedule or "dynamic",
+            other.deadline_us if self.deadline_us is None else self.deadline_us,
+        )
+        if merged.deadline_us is not None and not merged.static:
+            raise LaunchError(
+                f"deadline_us={merged.deadline_us} without a static schedule",
+                hint='only schedule="static" guarantees a latency',
+            )
+        return merged
+
+    @property
+    def static(self) -> bool:
+        """Whether issue cycles are fixed at compile time."""
+        return self.schedule == "static"
+
+
+def fixed(arguments: Arguments) -> Arguments:
+    """Arguments with integers as constants: loop bounds, masks and strides are to be known at compile time."""
+    constants = dict(arguments.constants)
+    scalars = {}
+    for name, (kind, value) in arguments.scalars.items():
+        if kind.is_int():
+            constants[name] = bool(value) if kind.is_bool() else int(value)
+        else:
+            scalars[name] = kind, value
+    return replace(arguments, constants=constants, scalars=scalars)
+
+
+def compiled_grid(wanted: Request, grid: Any, constants: Mapping[str, Any]) -> Grid | None:
+    """The grid that `compile` is for: one with a static schedule, none otherwise. Raises LaunchError."""
+    if not wanted.static:
+        return None
+    if grid is None:
+        raise LaunchError(
+            'schedule="static" without a grid',
+            hint="a static schedule is for one grid: pass grid=(programs,) to compile",
+        )
+    return grid_of(grid, constants)
+
+
+def check_deadline(
+    image: Image, target: Target, deadline_us: float | None, source: KernelSource
+) -> None:
+    """Raise CompileError when a kernel's guaranteed latency is above its deadline."""
+    if deadline_us is None or image.timing is None:
+        return
+    schedule = Schedule(image, target)
+    if schedule.microseconds <= deadline_us:
+        return
+    over = schedule.microseconds - deadline_us
+    least = target.microseconds(max(image.timing.bound, default=0))
+    raise CompileError(
+        f"kernel {image.name!r} takes {schedule.microseconds:.3f} µs ({schedule.cycles} cycles on "
+        f"{target.name}), {over:.3f} µs more than its deadline of {deadline_us:g} µs",
+        Loc(source.file, source.first_line, 1),
+        f"{schedule.dominant()}; no schedule of these instructions takes less than {least:.3f} µs: "
+        "give the kernel less to do, or move fewer bytes",
+    )
+
+
+class Schedule:
+    """A static schedule as a table: when each engine of each core executes which line.
+
+    `print(schedule)` shows the slowest core.
+    """
+
+    def __init__(self, image: Image, target: Target) -> None:
+        assert image.timing is not None
+        self._image, self._target, self._timing = image, target, image.timing
+
+    @property
+    def cycles(self) -> int:
+        """The guaranteed latency: when the slowest core is done."""
+        return max(self._timing.cycles, default=0)
+
+    @property
+    def microseconds(self) -> float:
+        """The same as time."""
+        return self._target.microseconds(self.cycles)
+
+    @property
+    def dynamic_cycles(self) -> int:
+        """The cycles of the same kernel with flags, all elements of gathers, scatters and atomics counted."""
+        return max(self._timing.dynamic, default=0)
+
+    @property
+    def bound_cycles(self) -> int:
+        """No schedule of the same instructions is shorter."""
+        return max(self._timing.bound, default=0)
+
+    @property
+    def flags_dropped(self) -> int:
+        """Sets and waits that the fixed times made needless, over all cores."""
+        return self._timing.flags
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """All instructions: core, engine, operation, start, end, completion and source line."""
+        from dsalang._backend.image.schedule import rows_of
+
+        return tuple(rows_of(self._image, self._target))
+
+    def dominant(self) -> str:
+        """What the slowest core is busy with for most of the time, and the line that most of it comes from."""
+        worst = max(range(len(self._timing.cycles)), key=lambda core: self._timing.cycles[core])
+        rows = [row for row in self.rows if row.core == worst]
+        busy: dict[str, int] = {}
+        lines: dict[tuple[str, Loc | None, str], int] = {}
+        for row in rows:
+            for what, cycles in row.busy().items():
+                busy[what] = busy.get(what, 0) + cycles
+                key = what, row.loc, row.op
+                lines[key] = lines.get(key, 0) + cycles
+        if not busy:
+            return "nothing is executed"
+        what = max(busy, key=lambda name: busy[name])
+        _, loc, op = max((key for key in lines if key[0] == what), key=lambda key: lines[key])
+        share = lines[what, loc, op] / max(1, busy[what])
+        where = f"line {loc.line}" if loc else "no line"
+        return f"{what} is busy for {busy[what]} of {self.cycles} cycles, {share:.0%} of that for {op} of {where}"
+
+    def __str__(self) -> str:
+        from dsalang._backend.image.schedule import text
+
+        worst = max(
+            range(len(self._timing.cycles)), key=lambda core: self._timing.cycles[core], default=0
+        )
+        head = (
+            f"{self._image.name} on {self._target.name}, grid {self._timing.grid}: {self.cycles} cycles, "
+            f"{self.microseconds:.3f} µs ({self.dynamic_cycles} cycles with flags, {self.flags_dropped} flags "
+            f"dropped, at least {self.bound_cycles}); core {worst} of {len(self._timing.cycles)}"
+        )
+        return f"{head}\n{text([row for row in self.rows if row.core == worst])}"
+
+    __repr__ = __str__
