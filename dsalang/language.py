@@ -9,14 +9,17 @@ Tiles have static shapes of any lengths; scalars are scalars.
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any as _Any
 
+from dsalang._jit import libdevice as _libdevice
+from dsalang._jit.builtin import Builtin as _Builtin
 from dsalang._jit.builtins import (  # noqa: F401
     abs,
     advance,
     arange,
-    associative_scan,
     argmax,
     argmin,
+    associative_scan,
     assume,
     atomic_add,
     atomic_and,
@@ -80,6 +83,7 @@ from dsalang._jit.builtins import (  # noqa: F401
     reduce,
     reduce_or,
     reshape,
+    rint,
     rsqrt,
     sigmoid,
     sin,
@@ -95,6 +99,7 @@ from dsalang._jit.builtins import (  # noqa: F401
     sum,
     tanh,
     trans,
+    trunc,
     umulhi,
     view,
     where,
@@ -102,7 +107,7 @@ from dsalang._jit.builtins import (  # noqa: F401
     zeros,
     zeros_like,
 )
-from dsalang._jit.constexpr import constexpr  # noqa: F401
+from dsalang._jit.constexpr import constexpr, constexpr_function  # noqa: F401
 from dsalang._jit.dtypes import (  # noqa: F401
     bfloat16,
     block_type,
@@ -125,6 +130,25 @@ from dsalang._jit.dtypes import (  # noqa: F401
     uint64,
     void,
 )
+from dsalang._jit.library import (  # noqa: F401
+    gather,
+    histogram,
+    sort,
+    swizzle2d,
+    topk,
+)
+from dsalang._jit.random_numbers import (  # noqa: F401
+    pair_uniform_to_normal,
+    philox,
+    philox_impl,
+    rand,
+    rand4x,
+    randint,
+    randint4x,
+    randn,
+    randn4x,
+    uint_to_uniform_float,
+)
 
 
 class PropagateNan:
@@ -134,19 +158,33 @@ class PropagateNan:
     ALL = "all"
 
 
+_IN_MATH: dict[str, _Any] = {
+    f.name: f
+    for f in (
+        abs, exp, exp2, log, log2, sqrt, sqrt_rn, rsqrt, sin, cos, tanh, erf, floor, ceil, rint, trunc,
+        fma, div_rn, umulhi,
+    )
+}  # fmt: skip
+_OTHER_NAMES: dict[str, _Any] = {
+    "fabs": abs, "fmin": minimum, "fmax": maximum, "min": minimum, "max": maximum, "fma_rn": fma,
+    "rsqrt_rn": rsqrt, "nearbyint": rint, "finitef": _libdevice.isfinite, "isfinited": _libdevice.isfinite,
+    "saturatef": _libdevice.saturate, "fast_expf": exp, "fast_exp10f": _libdevice.exp10,
+    "fast_logf": log, "fast_log2f": log2, "fast_log10f": _libdevice.log10, "fast_sinf": sin,
+    "fast_cosf": cos, "fast_tanf": _libdevice.tan, "fast_tanhf": tanh, "fast_powf": _libdevice.pow,
+    "fast_dividef": fdiv, "powf": _libdevice.pow,
+}  # fmt: skip
+
 libdevice = SimpleNamespace(
-    **{
-        f.name: f
-        for f in (
-            abs, exp, exp2, log, log2, sqrt, sqrt_rn, rsqrt, sin, cos, tanh, erf, floor, ceil, fma,
-            div_rn, umulhi,
-        )
-    },
-    fabs=abs, fast_expf=exp, fast_logf=log, fast_sinf=sin, fast_cosf=cos, fast_dividef=fdiv,
+    **_IN_MATH, **{n: f for n, f in vars(_libdevice).items() if isinstance(f, _Builtin) and n[0] != "_"},
+    **_OTHER_NAMES,
 )  # fmt: skip
 """Names of CUDA's libdevice that kernels use."""
 math = SimpleNamespace(
     **vars(libdevice), sigmoid=sigmoid, cdiv=cdiv, fdiv=fdiv, maximum=maximum, minimum=minimum,
-    max=maximum, min=minimum, clamp=clamp,
+    clamp=clamp,
 )  # fmt: skip
-extra = SimpleNamespace(libdevice=libdevice, cuda=SimpleNamespace(libdevice=libdevice))
+extra = SimpleNamespace(
+    libdevice=libdevice,
+    cuda=SimpleNamespace(libdevice=libdevice),
+    hip=SimpleNamespace(libdevice=libdevice),
+)

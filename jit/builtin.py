@@ -36,7 +36,8 @@ class Builtin:
     """A function of the language.
 
     `signature` says how arguments bind; `method` that tiles have it as a method (`x.sum(0)`); `host` is
-    what it does outside kernels, None for functions that only mean something inside one.
+    what it does outside kernels, None for functions that only mean something inside one. `body` is its
+    definition where that is written in the language itself (the compiler inlines it).
     """
 
     name: str
@@ -44,6 +45,7 @@ class Builtin:
     doc: str
     method: bool = False
     host: Callable[..., Any] | None = field(default=None, repr=False)
+    body: Callable[..., Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.doc)
@@ -81,5 +83,15 @@ def builtin(
         doc = inspect.getdoc(function) or ""
         label = name or function.__name__
         return Builtin(label, inspect.signature(function), doc, method, host)
+
+    return wrap
+
+
+def defined(*, method: bool = False) -> Callable[[Callable[..., Any]], Builtin]:
+    """Turn a function written in the language into a `Builtin`."""
+
+    def wrap(function: Callable[..., Any]) -> Builtin:
+        doc = inspect.getdoc(function) or ""
+        return Builtin(function.__name__, inspect.signature(function), doc, method, body=function)
 
     return wrap

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .builtin import Builtin, builtin
+from .builtin import builtin
 from .dtypes import float32
 
 
@@ -258,6 +258,16 @@ def sigmoid(x: Any) -> Any:
 @builtin(method=True)
 def softmax(x: Any, dim: Any = None, keep_dims: bool = False, ieee_rounding: bool = False) -> Any:
     """exp(x - max) / sum along dim (0 when absent)."""
+
+
+@builtin()
+def rint(x: Any) -> Any:
+    """Round to the nearest integer, ties to even."""
+
+
+@builtin()
+def trunc(x: Any) -> Any:
+    """Round towards zero."""
 
 
 @builtin(method=True)
@@ -557,16 +567,3 @@ def max_constancy(input: Any, values: Any) -> Any:
 @builtin()
 def debug_barrier() -> None:
     """Hint: nothing to do here, a program's memory operations keep their order."""
-
-
-METHODS: dict[str, Builtin] = {
-    value.name: value
-    for value in list(globals().values())
-    if isinstance(value, Builtin) and value.method
-} | {"to": cast}
-"""What scalars and tiles have as methods."""
-
-ALL: dict[str, Builtin] = {
-    value.name: value for value in list(globals().values()) if isinstance(value, Builtin)
-}
-"""Every builtin by name."""

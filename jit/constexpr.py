@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -100,3 +101,21 @@ class constexpr:  # noqa: N801 (the name users of Triton type)
     __xor__, __rxor__ = _binary(operator.xor), _reflected(operator.xor)
     __lt__, __le__ = _binary(operator.lt), _binary(operator.le)
     __gt__, __ge__ = _binary(operator.gt), _binary(operator.ge)
+
+
+class ConstexprFunction:
+    """A plain Python function that kernels may call with compile-time arguments."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it with what constexprs hold; the result is a plain value."""
+        named = {name: _unwrap(value) for name, value in kwargs.items()}
+        return _unwrap(self.function(*map(_unwrap, args), **named))
+
+
+def constexpr_function(function: Callable[..., Any]) -> ConstexprFunction:
+    """Decorator: a Python function that kernels call at compile time."""
+    return ConstexprFunction(function)

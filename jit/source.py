@@ -8,13 +8,13 @@ import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from dsalang._backend.errors import CompileError, Loc
 
 from .builtin import Builtin
-from .constexpr import constexpr
+from .constexpr import ConstexprFunction, constexpr
 from .dtypes import dtype, pointer_type
 
 EMPTY = inspect.Parameter.empty
@@ -147,6 +147,8 @@ class KernelSource:
             seen.add(id(source))
             for path, value in source._references():
                 callee = source_of(value)
+                if isinstance(value, ConstexprFunction):
+                    callee = KernelSource.of(value.function)
                 if callee is not None:
                     # By the way there: two functions of one factory share file and name.
                     pending.append((f"{way}:{path}", callee))
@@ -246,6 +248,13 @@ def _assigned(function: ast.FunctionDef) -> set[str]:
 def _shifted(lines: list[str], indent: int) -> str:
     """The lines moved left. Lines that stand further left (comments, long strings) stay as they are."""
     return "".join(line[indent:] if line[:indent].isspace() else line for line in lines)
+
+
+@cache
+def body_of(builtin: Builtin) -> KernelSource:
+    """The source of a builtin that is written in the language."""
+    assert builtin.body is not None
+    return KernelSource.of(builtin.body)
 
 
 def source_of(value: Any) -> KernelSource | None:

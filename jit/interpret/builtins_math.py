@@ -47,6 +47,8 @@ _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
     "floor": np.floor,
     "ceil": np.ceil,
+    "rint": np.rint,
+    "trunc": np.trunc,
 }
 
 

@@ -83,7 +83,9 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.ctx, ast.Load) and (node.attr == "value" or node.attr in METHODS):
+        if isinstance(node.ctx, ast.Load) and (
+            node.attr in ("value", "dtype") or node.attr in METHODS
+        ):
             name = ast.copy_location(ast.Constant(node.attr), node)
             return _call("__dsa_attribute", [node.value, name], node)
         return node

@@ -15,7 +15,8 @@ from .. import dtypes
 from ..arguments import bind
 from ..builtin import Builtin, handled_by
 from ..constexpr import constexpr
-from ..source import KernelSource
+from ..names import METHODS as LANGUAGE_METHODS
+from ..source import KernelSource, body_of
 from . import builtins_blocks, builtins_combine, builtins_math, builtins_shape  # noqa: F401 (they register)
 from .errors import MARK, fail
 from .memory import InterpMemory, Piece
@@ -70,6 +71,8 @@ def call(source: KernelSource, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 
 
 def _handle(builtin: Builtin, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if builtin.body is not None:
+        return call(body_of(builtin), args, kwargs)
     function = IMPLEMENTATIONS.get(builtin.name)
     if function is None:
         raise fail(f"{builtin.name}() has no meaning in the interpreter")
@@ -78,6 +81,16 @@ def _handle(builtin: Builtin, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     except TypeError as error:
         raise fail(f"{builtin.name}(): {error}") from None
     return function(*map(unwrap, args), **{name: unwrap(value) for name, value in kwargs.items()})
+
+
+def _method(builtin: Builtin) -> Callable[..., Any]:
+    return lambda *args, **kwargs: _handle(builtin, args, kwargs)
+
+
+for _name, _builtin in LANGUAGE_METHODS.items():
+    if _builtin.body is not None:
+        IMPLEMENTATIONS[_name] = _method(_builtin)
+        METHODS.add(_name)
 
 
 def _function(session: Session, source: KernelSource) -> Callable[..., Any]:
@@ -134,6 +147,8 @@ def _attribute(owner: Any, name: str) -> Any:
     owner = unwrap(owner)
     if name == "value" and not hasattr(owner, "value"):
         return owner
+    if name == "dtype" and is_number(owner):
+        return to_tile(owner).dtype
     if is_number(owner) and name in METHODS:
         return partial(IMPLEMENTATIONS[name], owner)
     return getattr(owner, name)

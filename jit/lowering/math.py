@@ -204,7 +204,7 @@ def _not(em: Emitter, x: Operand) -> Operand:
 _FLOAT: dict[str, str] = {
     "exp": "fexp", "exp2": "fexp2", "log": "flog", "log2": "flog2", "sqrt": "fsqrt",
     "sqrt_rn": "fsqrt", "rsqrt": "frsqrt", "sin": "fsin", "cos": "fcos", "tanh": "ftanh",
-    "erf": "ferf", "floor": "ffloor", "ceil": "fceil",
+    "erf": "ferf", "floor": "ffloor", "ceil": "fceil", "rint": "fround", "trunc": "ftrunc",
 }  # fmt: skip
 
 TABLE: dict[str, Callable[..., Any]] = {

@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from dsalang._backend.errors import CompileError
+
 from .. import dtypes, lowering, semantics
 from ..builtin import Builtin
 from ..builtins import cast as cast_builtin
-from ..constexpr import constexpr
+from ..constexpr import ConstexprFunction, constexpr
 from ..lowering import math as math_lowering
 from ..lowering.control import device_print
-from ..source import EMPTY, KernelSource, Param, source_of
+from ..source import EMPTY, KernelSource, Param, body_of, source_of
 from ..values import (
     NONE,
     Closure,
@@ -97,10 +99,26 @@ def call_builtin(
     ctx: Context, builtin: Builtin, args: tuple[Operand, ...], kwargs: dict[str, Operand]
 ) -> Operand:
     """Lower a call of a builtin."""
+    if builtin.body is not None:
+        bind_builtin(builtin, args, kwargs)  # for the message
+        return _inline_builtin(ctx, builtin, args, kwargs)
     lower = lowering.TABLE.get(builtin.name)
     if lower is None:
         fail(f"{builtin.name}() cannot be used here")
     return lower(ctx.em, **bind_builtin(builtin, args, kwargs))
+
+
+def _inline_builtin(
+    ctx: Context, builtin: Builtin, args: tuple[Operand, ...], kwargs: dict[str, Operand]
+) -> Operand:
+    """Parse the body of a builtin; what is wrong in it is wrong with the call."""
+    depth = len(ctx.stack)
+    try:
+        return inline(ctx, body_of(builtin), args, kwargs)
+    except CompileError as error:
+        if error.loc is None or len(ctx.stack) == depth:
+            error.loc = ctx.loc()
+        raise
 
 
 def inline(
@@ -220,6 +238,8 @@ def _host_call(target: Any, args: tuple[Operand, ...], kwargs: dict[str, Operand
 
 
 def _is_harmless(target: Any) -> bool:
+    if isinstance(target, ConstexprFunction):
+        return True
     if isinstance(target, types.BuiltinFunctionType | types.MethodType):
         owner = getattr(target, "__self__", None)
         if owner is math or owner is operator:

@@ -11,9 +11,10 @@ from dsalang._backend.errors import CompileError
 
 from .. import dtypes, semantics, semantics_operators
 from ..builtin import Builtin
-from ..builtins import METHODS, load_tensor_descriptor, store_tensor_descriptor
+from ..builtins import load_tensor_descriptor, store_tensor_descriptor
 from ..lowering import blocks
 from ..lowering.indexing import index_tile
+from ..names import METHODS
 from ..values import (
     NONE,
     Closure,

@@ -33,7 +33,7 @@ def test_suite(name):
     case.check()
 
 
-LANGUAGE = {b.name: b for b in vars(tl).values() if isinstance(b, Builtin)}
+LANGUAGE = {b.name: b for b in vars(tl).values() if isinstance(b, Builtin) and b.body is None}
 
 
 def test_every_builtin_has_a_meaning():

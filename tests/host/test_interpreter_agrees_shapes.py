@@ -7,8 +7,6 @@ import linecache
 import numpy as np
 import pytest
 
-import dsalang as dsa
-
 SETUP = """\
 import dsalang as dsa
 import dsalang.language as tl
