@@ -7,10 +7,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsalang._backend.errors import InternalError, UserError
+from dsalang._backend import formats
+from dsalang._backend.errors import InternalError, LaunchError, UserError
 from dsalang._backend.image.model import Image
 from dsalang._backend.target import Target
 
@@ -22,6 +24,9 @@ from .specialize import Specialization
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from dsalang._backend.predict import Prediction
+
+_NONE: Mapping[str, bool | int | float] = {}
 TEXTS = ("tile", "dsa", "asm", "llvm", "riscv")
 """What `CompiledKernel.text` holds."""
 
@@ -62,6 +67,37 @@ class CompiledKernel:
             "semaphores": len(self.image.credits),
             "code_bytes": len(self.image.code),
         }
+
+    def predict(self, grid: Any, values: Mapping[str, bool | int | float] = _NONE) -> Prediction:
+        """How long a launch takes, without running it.
+
+        Args:
+            grid: how many programs: an int, or a tuple of one to three ints.
+            values: scalar arguments by name; those that only change data may be left out (0).
+
+        Raises:
+            LaunchError: a value is not that of a scalar argument, or the grid is not one.
+            UserError: how the kernel runs depends on data that it loads.
+        """
+        from dsalang._backend.predict import predict
+
+        from .launch import grid_of, scalar_bits
+
+        args = {a.name: 0 for a in self.image.arguments}
+        scalars = {a.name: a.fmt for a in self.image.arguments if not a.is_pointer}
+        for name, value in values.items():
+            if name in scalars:
+                args[name] = scalar_bits(formats.by_name(scalars[name]), value)
+            elif name not in self.specialization.constants:
+                raise LaunchError(
+                    f"{self.image.name} has no scalar argument {name!r}",
+                    hint=f"its scalar arguments are {', '.join(scalars) or 'none'}",
+                )
+        return predict(self._module, self.target, list(args.values()), grid_of(grid, args))
+
+    @cached_property
+    def _module(self) -> ModuleOp:
+        return dsa_ir(self.source, self.specialization, self.target)
 
     @property
     def latency_cycles(self) -> int | None:
@@ -112,13 +148,11 @@ def _text(kernel: CompiledKernel, name: str) -> str:
     if name in ("asm", "riscv"):
         return _disassembly(kernel.image, name)
     from dsalang._backend.dialects import print_ir
-    from dsalang._backend.pipeline import run_passes
 
     # IR is not kept in images, which come from the cache; parsing again gives the same.
-    module = tile_ir(kernel.source, kernel.specialization)
     if name == "dsa":
-        run_passes(module, kernel.target, num_stages=kernel.specialization.num_stages)
-    return print_ir(module)
+        return print_ir(kernel._module)
+    return print_ir(tile_ir(kernel.source, kernel.specialization))
 
 
 def _disassembly(image: Image, name: str) -> str:
@@ -134,6 +168,15 @@ def tile_ir(source: KernelSource, spec: Specialization) -> ModuleOp:
     from .parse import parse
 
     return parse(source, spec.signature, spec.constants, spec.facts)
+
+
+def dsa_ir(source: KernelSource, spec: Specialization, target: Target) -> ModuleOp:
+    """The IR of a kernel after all passes."""
+    from dsalang._backend.pipeline import run_passes
+
+    module = tile_ir(source, spec)
+    run_passes(module, target, num_stages=spec.num_stages)
+    return module
 
 
 def compile_kernel(source: KernelSource, spec: Specialization, target: Target) -> Image:
