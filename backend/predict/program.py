@@ -258,7 +258,7 @@ class _Builder:
 
     def body(self, block: Block) -> Body:
         """The steps of a block."""
-        steps = []
+        steps: list[Any] = []
         for op in block.ops:
             if isinstance(op, scf.YieldOp | func.ReturnOp | scf.ConditionOp):
                 return Body(tuple(steps), self.numbered(op.operands))
