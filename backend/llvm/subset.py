@@ -70,9 +70,14 @@ def _fields(state: type) -> dict[str, str]:
     return {name: str(kind) for name, kind in state.__annotations__.items()}
 
 
-def module_text(state: type, functions: Sequence[Callable[..., int]]) -> str:
+def module_text(
+    state: type,
+    functions: Sequence[Callable[..., int]],
+    inlined: Sequence[Callable[..., int]] = (),
+) -> str:
     """LLVM IR of the functions, `i64 entry(ptr state, i64 ...)` visible and the others internal.
 
+    `inlined` are put into their callers whatever their size: a call costs loading the addresses of arrays again.
     The state is one i64 per field in order: the int, or the address of the array.
     """
     module = ir.Module("subset")
@@ -81,7 +86,15 @@ def module_text(state: type, functions: Sequence[Callable[..., int]]) -> str:
         _Compiler(table, list(_fields(state)), table[function.__name__], _tree(function))
     for function in functions[1:]:
         table[function.__name__].linkage = "internal"
+    for function in inlined:
+        table[function.__name__].attributes.add("alwaysinline")
     return str(module)
+
+
+def _tag(module: ir.Module, name: str) -> Any:
+    root = module.add_metadata(["dsalang state"])
+    kind = module.add_metadata([name, root, ir.Constant(WORD, 0)])
+    return module.add_metadata([kind, kind, ir.Constant(WORD, 0)])
 
 
 def _tree(function: Callable[..., int]) -> ast.FunctionDef:
@@ -155,9 +168,15 @@ class _Compiler:
         }
         (state,) = self.state.values()
         return {
-            name: self.builder.inttoptr(self.builder.load(self.field(state, name)), WORDS)
+            name: self.builder.inttoptr(self.address_of(state, name), WORDS)
             for name in sorted(used)
         }
+
+    def address_of(self, state: ir.Value, name: str) -> ir.Value:
+        """The address of an array of the state."""
+        load = self.builder.load(self.field(state, name))
+        load.set_metadata("tbaa", _tag(self.function.module, f"&{name}"))
+        return load
 
     def field(self, state: ir.Value, name: str) -> ir.Value:
         """The address of a field of the state."""
@@ -180,17 +199,16 @@ class _Compiler:
             assert isinstance(node.value, ast.Tuple)
             values = [self.value(v) for v in node.value.elts]
             for target, value in zip(node.targets[0].elts, values, strict=True):
-                self.builder.store(value, self.place(target))
+                self.assign(target, value)
             return
         value = self.value(node.value)
         for target in node.targets:
-            self.builder.store(value, self.place(target))
+            self.assign(target, value)
 
     def do_augassign(self, node: ast.AugAssign) -> None:
         value = self.value(node.value)
-        place = self.place(node.target)
         operation = getattr(self.builder, _BINARY[type(node.op)])
-        self.builder.store(operation(self.builder.load(place), value), place)
+        self.assign(node.target, operation(self.read(node.target), value))
 
     def do_return(self, node: ast.Return) -> None:
         self.builder.ret(self.value(node.value) if node.value else ZERO)
@@ -264,6 +282,22 @@ class _Compiler:
         assert isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute)
         return self.builder.gep(self.arrays[node.value.attr], [self.value(node.slice)])
 
+    def read(self, node: ast.expr) -> ir.Value:
+        """The value of a place."""
+        return self.tagged(self.builder.load(self.place(node)), node)
+
+    def assign(self, node: ast.expr, value: ir.Value) -> None:
+        """Store into a place."""
+        self.tagged(self.builder.store(value, self.place(node)), node)
+
+    def tagged(self, access: Any, node: ast.expr) -> Any:
+        """An access with what it cannot alias with: fields and arrays of the state are all apart."""
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        if isinstance(node, ast.Attribute):
+            access.set_metadata("tbaa", _tag(self.function.module, node.attr))
+        return access
+
     def truth(self, node: ast.expr) -> ir.Value:
         """An i1."""
         if isinstance(node, ast.Compare):
@@ -298,7 +332,7 @@ class _Compiler:
         if isinstance(node, ast.Constant):
             return ir.Constant(WORD, int(node.value))  # type: ignore[arg-type]
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            return self.builder.load(self.place(node))
+            return self.read(node)
         if isinstance(node, ast.BinOp):
             operation = getattr(self.builder, _BINARY[type(node.op)])
             return operation(self.value(node.left), self.value(node.right))

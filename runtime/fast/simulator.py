@@ -41,7 +41,7 @@ _CODE: list[Code] = []
 def _module_text() -> str:
     from dsalang._backend.llvm.subset import module_text
 
-    text = module_text(timing.State, timing.FUNCTIONS)
+    text = module_text(timing.State, timing.FUNCTIONS, timing.INLINED)
     # the head is the compiler's to write
     return "\n".join(line for line in text.splitlines() if not line.startswith("target "))
 
@@ -210,7 +210,7 @@ def _state(
     credits[: len(image.credits)] = image.credits
     per_engine = (
         "issued", "started", "free", "completed", "busy", "count", "operations", "computed", "moving",
-        "move_template", "move_start", "move_ready", "move_bytes", "move_address", "dirty",
+        "move_template", "move_start", "move_ready", "move_bytes", "move_address",
     )  # fmt: skip
     arrays |= {name: np.zeros(engines, np.int64) for name in per_engine}
     queues = ("q_template", "q_time", "q_first", "q_second", "q_address", "left")

@@ -55,6 +55,7 @@ class State:
     read_cycles: int
     cycles_num: int  # cycles per byte of a transfer, a fraction
     cycles_den: int
+    dirty: int  # bit e: a token arrived that engine e may be waiting for
     timeline: int
     event_count: int
     stand_count: int
@@ -83,7 +84,6 @@ class State:
     move_ready: list[int]
     move_bytes: list[int]
     move_address: list[int]
-    dirty: list[int]  # 1: a token arrived that the engine may be waiting for
     q_template: list[int]
     q_time: list[int]
     q_first: list[int]
@@ -165,13 +165,10 @@ def advance(s: State) -> int:
 
 def settle(s: State) -> int:
     """Run the engines that tokens have reached."""
-    again = 1
-    while again != 0:
-        again = 0
+    while s.dirty != 0:
         for e in range(4):
-            if s.dirty[e] != 0:
-                s.dirty[e] = 0
-                again = 1
+            if s.dirty & (1 << e) != 0:
+                s.dirty ^= 1 << e
                 drain(s, e)
     return 0
 
@@ -280,8 +277,8 @@ def put(s: State, sem: int, template: int, time: int) -> int:
         overflow(s, sem, template, time)
     if k + 1 - s.takes[sem] >= s.tokens:
         overflow(s, sem, template, time)
-    if s.taker[sem] < 4:
-        s.dirty[s.taker[sem]] = 1
+    if s.taker[sem] < 4 and k == s.takes[sem]:
+        s.dirty |= 1 << s.taker[sem]
     return 0
 
 
@@ -343,3 +340,4 @@ def record(
 FUNCTIONS = (
     simulate, advance, settle, drain, compute, begin, transfer, put, take, overflow, stall, record,
 )  # fmt: skip
+INLINED = (compute, begin, put, take)
