@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from dsalang._backend.isa.table import NONE, ReduceKind
 from dsalang._backend.llvm.host.host import AVX2, AVX512, Host, this_host
 
 from .draw import drawn
-from .harness import Case, check
+from .harness import Case, check, reference
 from .test_vexec import values
 
 HOSTS = [AVX512, AVX2] if this_host().vector_bytes == 64 else [this_host()]
@@ -77,6 +78,55 @@ def _all(axis: int) -> list[Case]:
 @pytest.mark.parametrize("axis", (0, 1))
 def test_kinds_and_formats(axis: int, host: Host) -> None:
     check(_all(axis), host)
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda h: str(h.vector_bytes))
+def test_order_of_float_sums_and_products(host: Host) -> None:
+    """Ordinary numbers, whose sums show every change of order."""
+    cases = []
+    for kind in (ReduceKind.FSUM, ReduceKind.FPROD):
+        for name in ("fp32", "fp16", "bf16"):
+            fmt = formats.by_name(name)
+            for size in (
+                (1,),
+                (5,),
+                (16,),
+                (17,),
+                (100,),
+                (1000,),
+                (6, 53),
+                (53, 6),
+                (40, 33),
+                (7, 9, 4),
+            ):
+                for axis in range(len(size)):
+                    case = reduction(kind, fmt, size, axis, 0, False)
+                    numbers = np.random.default_rng(len(cases)).standard_normal(SRAM // fmt.bytes)
+                    case.sram = numbers.astype(np.float32).astype(fmt.storage).view(np.uint8)
+                    cases += [case, scanned(case, axis)]
+    check(cases, host)
+
+
+def test_sum_of_negative_zeros_is_negative() -> None:
+    cases = []
+    for size, axis in (((5,), 0), ((40,), 0), ((40, 8), 0), ((40, 8), 1)):
+        case = reduction(ReduceKind.FSUM, formats.by_name("fp32"), size, axis, 0, False)
+        case.sram = np.full(SRAM // 4, -0.0, np.float32).view(np.uint8)
+        cases.append(case)
+    check(cases)
+    assert reference(cases[0]).sram.view(np.uint32)[SRAM // 8] == 0x8000_0000
+
+
+def test_shifted_in_place_scan_reads_before_it_writes() -> None:
+    cases = []
+    for shift in (-8, -4, 0, 4, 8):
+        for reverse in (0, 1):
+            for axis in (0, 1):
+                case = reduction(ReduceKind.ISUM, formats.by_name("int32"), (9, 21), axis, 1, False)
+                case = scanned(case, reverse)
+                case.fields["in"], case.fields["out"] = 64, 64 + shift
+                cases.append(case)
+    check(cases)
 
 
 def _any(draw: st.DrawFn) -> Case:
