@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
@@ -15,6 +15,7 @@ from .passes.allocate import allocate
 from .passes.buffer import buffer
 from .passes.check import check
 from .passes.fuse import fuse
+from .passes.hoist import hoist
 from .passes.lower import lower
 from .passes.place import place
 from .passes.schedule import schedule
@@ -25,6 +26,8 @@ from .target import Target
 
 Observer = Callable[[str, ModuleOp], None]
 """Called with a pass's name and the module it has left; "parse" stands for the input."""
+
+_NONE: Mapping[str, int] = {}
 
 Pass = tuple[str, Callable[[ModuleOp], None]]
 
@@ -39,6 +42,8 @@ def passes(target: Target, num_stages: int | None = None) -> list[Pass]:
         # Before place: whatever ends up inside a vector program needs no memory.
         ("fuse", fuse),
         ("place", lambda module: place(module, target)),
+        # Before skew, which takes a slot that does not change for one that the loop hands over.
+        ("hoist", lambda module: hoist(module, target)),
         # After place, which says who works on what; before buffer, which gives every ring its slots.
         ("skew", lambda module: skew(module, target)),
         # Before allocate, which needs the number of slots; after place, which makes the rings.
@@ -83,6 +88,7 @@ def compile_module(
     *,
     num_stages: int | None = None,
     grid: Sequence[int] | None = None,
+    values: Mapping[str, int] = _NONE,
     observe: Observer | None = None,
     verify: bool = False,
 ) -> Image:
@@ -90,9 +96,10 @@ def compile_module(
 
     Args:
         grid: the three sizes of the grid, for an image with a static schedule; None for one with flags.
+        values: of integer arguments by name, which a static schedule may depend on.
     """
     run_passes(module, target, num_stages=num_stages, observe=observe, verify=verify)
-    return lower(module, target) if grid is None else schedule(module, target, grid)
+    return lower(module, target) if grid is None else schedule(module, target, grid, values)
 
 
 def _verify(name: str, module: ModuleOp) -> None:

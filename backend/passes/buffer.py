@@ -62,7 +62,7 @@ def _fixed_slots(uses: Sequence[RingUse], num_stages: int | None, target: Target
 
 
 def _is_overlapped(use: RingUse) -> bool:
-    return len(use.engines) > 1
+    return len(use.engines) > 1 and use.repeats
 
 
 def _stages_error(

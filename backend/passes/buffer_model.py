@@ -46,7 +46,7 @@ def loop_rates(uses: Sequence[RingUse], work: Work) -> dict[int, Rates]:
     spans: dict[Block, dict[SSAValue, float]] = {}
     rates: dict[int, Rates] = {}
     for number, use in enumerate(uses):
-        if len(use.engines) < 2:
+        if len(use.engines) < 2 or not use.repeats:
             continue
         if use.home not in spans:
             spans[use.home] = spans_of(use.home, work)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import IsTerminator, Pure
 
 from ..dialects import dsa
 from ..dialects.tile import ints
@@ -67,6 +67,8 @@ def _touch(found: Effects, value: SSAValue, role: str) -> None:
 
 def is_arithmetic(op: Operation) -> bool:
     """True when the control core does it without touching anything: it can be done again, or elsewhere."""
+    if op.has_trait(IsTerminator):
+        return False
     if op.has_trait(Pure) or op.name.startswith("arith."):  # not all of arith is declared pure
         return True
     if not isinstance(op, scf.IfOp | scf.ForOp):

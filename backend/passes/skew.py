@@ -23,11 +23,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ..dialects import dsa
-from ..isa.table import Engine
 from ..target import Target
 from .effects import constant_of, terminator
 from .skew_stages import Stages, find_stages
-from .sram import fit, ring_uses
+from .sram import fit, pipelined_slots, ring_uses
 
 LEAST_TRIPS = 3
 """A loop of fewer iterations is left as it is."""
@@ -65,11 +64,8 @@ def _is_long(loop: scf.ForOp) -> bool:
 def _fits(kernel: func.FuncOp, stages: Stages, target: Target) -> bool:
     """Whether what is loaded can still be double-buffered when crossing values take two slots each."""
     uses = ring_uses(kernel)
-    slots = []
-    for use in uses:
-        loaded = any(engine is Engine.LD and "w" in role for _, engine, role in use.accesses)
-        double = loaded or use.slot in stages.crossing
-        slots.append(2 if double else use.least)
+    slots = pipelined_slots(uses)
+    slots = [2 if use.slot in stages.crossing else n for use, n in zip(uses, slots, strict=True)]
     return fit(uses, slots, target, exact=False) is not None
 
 

@@ -36,6 +36,11 @@ class RingUse:
     loop_wide: Interval
 
     @property
+    def repeats(self) -> bool:
+        """Whether its acquire is in a loop."""
+        return not isinstance(self.loop, func.FuncOp)
+
+    @property
     def engines(self) -> set[Engine]:
         """All engines that access it, CORE for the control core."""
         return {engine for _, engine, _ in self.accesses}
@@ -90,6 +95,17 @@ def _number(block: Block, start: dict[Operation, int], end: dict[Operation, int]
             for inner in region.blocks:
                 _number(inner, start, end)
         end[op] = len(start) + len(end)
+
+
+def pipelined_slots(uses: Sequence[RingUse]) -> list[int]:
+    """The fewest slots with which loads overlap the work on what they have loaded."""
+    return [
+        2
+        if any(engine is Engine.LD and "w" in role for _, engine, role in use.accesses)
+        and use.repeats
+        else use.least
+        for use in uses
+    ]
 
 
 def enclosing_loop(op: Operation) -> Operation:

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from dsalang._backend.errors import SramOverflowError
 from dsalang._backend.passes.allocate import allocate
 from dsalang._backend.passes.buffer import buffer
+from dsalang._backend.passes.hoist import hoist
 from dsalang._backend.passes.place import place
 from dsalang._backend.passes.skew import skew
 from dsalang._backend.target import Target
@@ -40,6 +41,7 @@ def compare(seed: int, target: Target) -> None:
     interpret(build(seed), expected, args, grid)
     module = build(seed)
     place(module, target)
+    hoist(module, target)
     skew(module, target)
     module.verify()
     buffer(module, target)

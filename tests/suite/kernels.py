@@ -261,16 +261,15 @@ def softmax_long(x, out, columns, BLOCK: tl.constexpr):
     """Softmax of rows longer than a tile: one pass for maximum and sum, one for the result."""
     row = tl.program_id(0)
     base = row * columns
-    top = tl.full([BLOCK], -float("inf"), dtype=tl.float32)
-    total = tl.zeros([BLOCK], dtype=tl.float32)
+    peak = -float("inf")
+    total = 0.0
     for start in range(0, columns, BLOCK):
         cols = start + tl.arange(0, BLOCK)
-        values = tl.load(x + base + cols, mask=cols < columns, other=-1.0e30)
-        new_top = tl.maximum(top, values)
-        total = total * tl.exp(top - new_top) + tl.exp(values - new_top)
-        top = new_top
-    peak = tl.max(top, axis=0)
-    scale = 1.0 / tl.sum(total * tl.exp(top - peak), axis=0)
+        values = tl.load(x + base + cols, mask=cols < columns, other=-float("inf"))
+        new_peak = tl.maximum(peak, tl.max(values, axis=0))
+        total = total * tl.exp(peak - new_peak) + tl.sum(tl.exp(values - new_peak), axis=0)
+        peak = new_peak
+    scale = 1.0 / total
     for start in range(0, columns, BLOCK):
         cols = start + tl.arange(0, BLOCK)
         keep = cols < columns

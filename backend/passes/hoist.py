@@ -1,0 +1,127 @@
+"""hoist: what every program of a core would load or compute alike is done once, before the grid loop.
+
+An instruction moves when its operands do not depend on the program, nothing else writes its result, and no
+instruction of the kernel may write the HBM that it reads. A core that runs has a program at least, so the
+instruction would have run anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from ..dialects import dsa
+from ..target import Target
+from .effects import Effects, alias_groups, effects_of, is_arithmetic, may_alias
+from .sram import RingUse, fit, pipelined_slots, ring_uses
+
+
+def hoist(module: ModuleOp, target: Target) -> None:
+    """Move what does not depend on the program out of the grid loop, as far as the SRAM can keep it."""
+    for kernel in module.ops:
+        if isinstance(kernel, func.FuncOp):
+            grid = next(op for op in kernel.body.block.ops if isinstance(op, scf.ForOp))
+            _hoist(kernel, grid, target)
+
+
+def _hoist(kernel: func.FuncOp, grid: scf.ForOp, target: Target) -> None:
+    body = grid.body.block
+    effects = {op: effects_of(op) for op in body.ops}
+    movable = _movable(body, effects, alias_groups(kernel))
+    uses = ring_uses(kernel)
+    while movable and not _fits(uses, _written(movable, effects), target):
+        written = _written(movable, effects)
+        biggest = max((use for use in uses if use.slot in written), key=lambda use: use.bytes)
+        movable = {op for op in movable if biggest.slot not in effects[op].slots}
+        movable = _settle(movable, body, effects)
+    slots = _written(movable, effects)
+    outside = _arithmetic(body)
+    for op in list(body.ops):
+        if op in movable or op in outside or (op.results and op.results[0] in slots):
+            body.detach_op(op)
+            kernel.body.block.insert_op_before(op, grid)
+
+
+def _arithmetic(body: Block) -> set[Operation]:
+    """The arithmetic of a block that needs nothing from it."""
+    found: set[Operation] = set()
+    for op in body.ops:
+        if is_arithmetic(op) and not op.regions and not _inside(op.operands, body, found):
+            found.add(op)
+    return found
+
+
+def _inside(values: Sequence[SSAValue], body: Block, found: set[Operation]) -> bool:
+    """Whether a value comes from the block, other than from what has been found to be movable."""
+    return any(
+        value.owner is body
+        or (isinstance(value.owner, Operation) and _stays(value.owner, body, found))
+        for value in values
+    )
+
+
+def _stays(owner: Operation, body: Block, found: set[Operation]) -> bool:
+    return owner.parent is body and owner not in found
+
+
+def _movable(
+    body: Block, effects: dict[Operation, Effects], groups: Sequence[int] | None
+) -> set[Operation]:
+    """The instructions that do the same in every program."""
+    stored = [arg for e in effects.values() for arg, role in e.hbm if "w" in role]
+    found: set[Operation] = set()
+    for op in body.ops:
+        if isinstance(op, dsa.AssertOp):
+            break  # What comes later may rely on what has been asserted.
+        hbm = effects[op].hbm
+        reads_only = all(role == "r" and not _stored(arg, stored, groups) for arg, role in hbm)
+        if isinstance(op, dsa.IssueOp) and reads_only:
+            found.add(op)
+    return _settle(found, body, effects)
+
+
+def _stored(arg: int, stored: Sequence[int], groups: Sequence[int] | None) -> bool:
+    return any(may_alias(groups, arg, other) for other in stored)
+
+
+def _settle(
+    found: set[Operation], body: Block, effects: dict[Operation, Effects]
+) -> set[Operation]:
+    """Without what needs or shares slots with an instruction that stays, until nothing more goes."""
+    arithmetic = _arithmetic(body)
+    while True:
+        staying = [e for op, e in effects.items() if op not in found]
+        changing = {slot for e in staying for slot, roles in e.slots.items() if "w" in roles}
+        values = {
+            op: [v for v in op.operands if not isinstance(v.type, dsa.SlotType)] for op in found
+        }
+        kept = {
+            op
+            for op in found
+            if changing.isdisjoint(effects[op].slots)
+            and not _inside(values[op], body, arithmetic)
+            and all(_at_home(slot, body) for slot in effects[op].slots)
+        }
+        if kept == found:
+            return found
+        found = kept
+
+
+def _at_home(slot: SSAValue, body: Block) -> bool:
+    return isinstance(slot.owner, Operation) and slot.owner.parent is body
+
+
+def _written(movable: set[Operation], effects: dict[Operation, Effects]) -> set[SSAValue]:
+    return {slot for op in movable for slot, roles in effects[op].slots.items() if "w" in roles}
+
+
+def _fits(uses: Sequence[RingUse], kept: set[SSAValue], target: Target) -> bool:
+    """Whether the SRAM that is left when some slots are kept all the time still lets loads overlap."""
+    taken = sum(use.bytes + target.sram_align_bytes for use in uses if use.slot in kept)
+    rest = [use for use in uses if use.slot not in kept]
+    left = replace(target, sram_bytes=target.sram_bytes - taken)
+    return taken < target.sram_bytes and fit(rest, pipelined_slots(rest), left, False) is not None
