@@ -17,7 +17,21 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from e2e.random_runs import check_deletions, check_kernel, signature_of
-from e2e.random_text import write_kernel
+from e2e.random_shrink import shrink
+from e2e.random_text import RandomKernel, write_kernel
+
+
+def smaller(kernel: RandomKernel, seed: int, key: str, seconds: float) -> RandomKernel:
+    """A smaller kernel with the same failure."""
+
+    def fails(candidate: RandomKernel) -> bool:
+        try:
+            check_kernel(candidate, seed)
+        except Exception as error:
+            return signature_of(error)[:60] == key[:60]
+        return False
+
+    return shrink(kernel, fails, seconds)
 
 
 def main() -> int:
@@ -27,6 +41,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, default=None)
     parser.add_argument("--deletions", action="store_true", help="delete set/wait pairs of every fifth kernel")
+    parser.add_argument("--shrink", type=float, default=0, help="seconds to make a failing kernel smaller")
     parser.add_argument("--quiet", action="store_true", help="do not print the kernels of failures")
     options = parser.parse_args()
     if options.only is not None:
@@ -52,7 +67,10 @@ def main() -> int:
                 print(f"seed {seed}: {len(kernel.text.splitlines())} lines: {str(error)[:900]}", flush=True)
                 if not options.quiet:
                     traceback.print_exc()
-                    print(kernel.text)
+                if options.shrink:
+                    kernel = smaller(kernel, seed, key, options.shrink)
+                if not options.quiet:
+                    print(kernel.text, kernel.grid, kernel.scalars, kernel.aliases, flush=True)
             else:
                 print(f"seed {seed}: again {key} ({len(kernel.text)} chars)", flush=True)
         seed += 1
