@@ -32,11 +32,15 @@ COST_CLASSES = ("cheap", "medium", "costly")
 
 @dataclass(frozen=True)
 class Hbm:
-    """The memory outside the cores; figures are for the whole chip."""
+    """The memory outside the cores; figures are for the whole chip.
+
+    A transfer may complete up to `jitter_cycles` later than after `latency_cycles`; nobody counts on how much.
+    """
 
     bytes_per_second: int
     latency_cycles: int
     burst_bytes: int
+    jitter_cycles: int = 0
 
 
 @dataclass(frozen=True)
@@ -167,6 +171,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     "semaphores": (2, 256),
     "semaphore_max": (1, 255),
     "latency_cycles": (0, 1_000_000),
+    "jitter_cycles": (0, 1_000_000),
     "setup_cycles": (0, 1_000_000),
     "fill_cycles": (0, 1_000_000),
     "startup_cycles": (0, 1_000_000),

@@ -17,7 +17,7 @@ from dsalang._backend.image.model import Image
 from dsalang._backend.target import Target
 
 from . import knobs
-from .schedule import Schedule
+from .schedule import Schedule, shortest, variants
 from .source import KernelSource
 from .specialize import Specialization
 
@@ -185,14 +185,17 @@ def compile_kernel(source: KernelSource, spec: Specialization, target: Target) -
 
     dumps = knobs.DUMP.get()
     try:
-        module = tile_ir(source, spec)
-        image = compile_module(
-            module,
-            target,
-            num_stages=spec.num_stages,
-            grid=spec.grid,
-            observe=_print_pass if "passes" in dumps else None,
-            verify=knobs.VERIFY.get(),
+        image = shortest(
+            compile_module(
+                tile_ir(source, variant),
+                target,
+                num_stages=variant.num_stages,
+                grid=variant.grid,
+                values=variant.fixed,
+                observe=_print_pass if "passes" in dumps else None,
+                verify=knobs.VERIFY.get(),
+            )
+            for variant in variants(spec)
         )
     except UserError:
         raise

@@ -14,6 +14,7 @@ from dsalang._runtime.arrays import is_array
 
 from . import knobs
 from .arguments import Arguments, bind, classify
+from .clock import finished
 from .interpret import session
 from .interpret.errors import fail
 from .launch import Grid, grid_of, run_interpreted
@@ -161,7 +162,7 @@ class JITFunction:
             a grid with no programs. None for interpreted runs, which have no times.
         """
         try:
-            return self.ready(args, kwargs, grid)()
+            return finished(self.ready(args, kwargs, grid)())
         except UserError as error:
             # The place is in the message; frames of ours say nothing to the user.
             raise error.with_traceback(None) from None
@@ -182,6 +183,18 @@ class JITFunction:
             return CompiledKernel(self.source, spec, target, image)
         except UserError as error:
             raise error.with_traceback(None) from None
+
+    def prepared(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any
+    ) -> tuple[CompiledKernel, Grid, dict[str, Any]]:
+        """What a launch would run, on which grid, with which scalar arguments; nothing runs."""
+        from .compiled import CompiledKernel
+
+        spec, arguments, sizes, options = self._prepare(args, dict(kwargs), grid)
+        target = resolve(options.get("target"))
+        compiled = CompiledKernel(self.source, spec, target, self._image(spec, target))
+        scalars = {name: value for name, (_, value) in arguments.scalars.items()}
+        return compiled, sizes, scalars
 
     def ready(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Callable[[], Any]:
         """What makes a launch, found from an equal one made before where that is possible."""
@@ -251,11 +264,10 @@ class JITFunction:
         arguments = classify(self.source, bound)
         stages = _stages(options.get("num_stages")) or self.num_stages
         wanted = self._wanted(options)
-        if wanted.static and not (self.interpreted or knobs.INTERPRET.get()):
-            arguments = fixed(arguments)
-            spec = specialize(arguments, bound, self._unspecialized, stages)
-            return replace(spec, grid=sizes), arguments, sizes, options
-        return specialize(arguments, bound, self._unspecialized, stages), arguments, sizes, options
+        spec = specialize(arguments, bound, self._unspecialized, stages)
+        if wanted.static:
+            spec = fixed(spec, arguments, sizes)
+        return spec, arguments, sizes, options
 
     def _wanted(self, options: Mapping[str, Any]) -> Request:
         """Schedule and deadline of a launch."""
@@ -329,7 +341,7 @@ class Launcher:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Launch; see `JITFunction.run`."""
         try:
-            return self._kernel.ready(args, kwargs, self._grid)()
+            return finished(self._kernel.ready(args, kwargs, self._grid)())
         except UserError as error:
             raise error.with_traceback(None) from None
 

@@ -58,6 +58,7 @@ def launcher(
     options = Options(
         functional=name != "timing",
         adversarial_seed=knobs.SEED.get() if name == "adversarial" else None,
+        seed=knobs.SEED.get(),
     )
     if name == "riscv":
         from dsalang._runtime.riscv.engine import run as run_riscv

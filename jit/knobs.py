@@ -102,7 +102,13 @@ EMULATOR = _knob(
     "DSA_EMULATOR", "fast", _engine, f"one of {', '.join(ENGINES)}",
     "the engine that runs images: " + "; ".join(f"{name}: {what}" for name, what in ENGINES.items()),
 )  # fmt: skip
-SEED = _knob("DSA_SEED", 0, int, "an integer", "seed of the adversarial engine's delays")
+SEED = _knob(
+    "DSA_SEED",
+    0,
+    int,
+    "an integer",
+    "seed of the adversarial engine's delays, and of a target's HBM jitter",
+)
 WARN = _knob("DSA_WARN", True, _flag, _FLAG, "show warnings, such as an unusable cache folder")
 
 KNOBS: tuple[Knob[Any], ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dsalang._backend.target import Target
 
     from .source import KernelSource
+    from .specialize import Specialization
 
 SCHEDULES = ("dynamic", "static")
 
@@ -65,16 +66,27 @@ class Request:
         return self.schedule == "static"
 
 
-def fixed(arguments: Arguments) -> Arguments:
-    """Arguments with integers as constants: loop bounds, masks and strides are to be known at compile time."""
-    constants = dict(arguments.constants)
-    scalars = {}
-    for name, (kind, value) in arguments.scalars.items():
-        if kind.is_int():
-            constants[name] = bool(value) if kind.is_bool() else int(value)
-        else:
-            scalars[name] = kind, value
-    return replace(arguments, constants=constants, scalars=scalars)
+def fixed(spec: Specialization, arguments: Arguments, grid: Grid) -> Specialization:
+    """A specialisation for a static schedule: for one grid, and for the values of all integers."""
+    values = {
+        name: bool(value) if kind.is_bool() else int(value)
+        for name, (kind, value) in arguments.scalars.items()
+        if kind.is_int() and name in spec.signature
+    }
+    return replace(spec, grid=grid, fixed=values)
+
+
+def variants(spec: Specialization) -> Iterator[Specialization]:
+    """What to compile for a specialisation. For a static schedule with values of integers two ways compete:
+    values as constants in the code, and the code for any values scheduled for these."""
+    yield spec
+    if spec.fixed:
+        yield spec.folded()
+
+
+def shortest(images: Iterable[Image]) -> Image:
+    """The image that is done first, of one or more."""
+    return min(images, key=lambda image: max(image.timing.cycles, default=0) if image.timing else 0)
 
 
 def compiled_grid(wanted: Request, grid: Any, constants: Mapping[str, Any]) -> Grid | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,7 @@ class Specialization:
         facts: divisibility and aliasing of run-time parameters.
         num_stages: slots of the rings that loads fill; None lets the cost model choose.
         grid: sizes of the grid that a static schedule is for; None for a dynamic one.
+        fixed: values of integer run-time parameters that a static schedule is for.
     """
 
     signature: Mapping[str, str]
@@ -35,6 +36,7 @@ class Specialization:
     facts: Facts = field(default_factory=Facts)
     num_stages: int | None = None
     grid: tuple[int, int, int] | None = None
+    fixed: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
@@ -44,7 +46,16 @@ class Specialization:
             for name, kind in self.signature.items()
         )
         constants = ",".join(f"{n}={constant_text(n, v)}" for n, v in self.constants.items())
-        return f"{types}|{constants}|{self.num_stages}|{self.grid}"
+        static = "" if self.grid is None else f"{self.grid}{sorted(self.fixed.items())}"
+        return f"{types}|{constants}|{self.num_stages}|{static}"
+
+    def folded(self) -> Specialization:
+        """The same with the fixed values as constants."""
+        signature = {name: kind for name, kind in self.signature.items() if name not in self.fixed}
+        divisible = {n: value for n, value in self.facts.divisible.items() if n in signature}
+        facts = replace(self.facts, divisible=divisible)
+        constants = {**self.constants, **self.fixed}
+        return replace(self, signature=signature, constants=constants, facts=facts, fixed={})
 
 
 def specialize(

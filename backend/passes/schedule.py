@@ -6,7 +6,7 @@ found best. Where no order is shorter than what flags would give, the times are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from xdsl.dialects import func
@@ -24,19 +24,24 @@ from .schedule_order import Timed, best, lower_bound, replay
 from .schedule_problem import Work, problem_of, work_of
 from .schedule_trace import Step, Trace, alias_groups
 
+_NONE: Mapping[str, int] = {}
 
-def schedule(module: ModuleOp, target: Target, grid: Sequence[int]) -> Image:
+
+def schedule(
+    module: ModuleOp, target: Target, grid: Sequence[int], values: Mapping[str, int] = _NONE
+) -> Image:
     """The image of a module with one kernel, as after `check`, for one grid.
 
     Args:
         grid: programs along each axis, three of them.
+        values: of integer arguments, by name; the image ignores what it is launched with for them.
 
     Raises:
         CompileError: what happens depends on something that compile time does not know.
     """
     kernel = kernel_of(module)
     x, y, z = grid
-    trace = Trace(kernel, target, (x, y, z), max(1, min(target.cores, prod(grid))))
+    trace = Trace(kernel, target, (x, y, z), max(1, min(target.cores, prod(grid))), values)
     streams = [trace.core(number) for number in range(trace.cores)]
     planner = _Planner(kernel, trace, target)
     plans = [planner.plan(stream) for stream in streams]

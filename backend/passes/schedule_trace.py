@@ -6,7 +6,7 @@ as far as compile time knows them, what it accesses, and the program of the grid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, func, scf
@@ -22,7 +22,7 @@ from ..image.tables import Tables, issue_template
 from ..isa.table import BY_NAME, NONE, Engine
 from ..llvm.table_glue import Operand
 from ..target import Target
-from .schedule_values import Symbol, Unknown, Value, evaluate, width
+from .schedule_values import Symbol, Unknown, Value, evaluate, width, wrap
 
 MAX_STEPS = 500_000
 """Instructions and flags of a core that a schedule may have."""
@@ -77,12 +77,16 @@ class Slot:
 
 @dataclass(eq=False)
 class Trace:
-    """Runs a kernel for core after core; `tables` collects the templates of all of them."""
+    """Runs a kernel for core after core; `tables` collects the templates of all of them.
+
+    `values` has those of integer arguments, by name; without a value an argument stays a symbol.
+    """
 
     kernel: func.FuncOp
     target: Target
     grid: tuple[int, int, int]
     cores: int
+    values: Mapping[str, int] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
 
     def __post_init__(self) -> None:
@@ -130,7 +134,9 @@ class _Run:
         self.program = -1
         block = trace.kernel.body.blocks[0]
         for argument, value in enumerate(block.args):
-            self.values[value] = Symbol(argument, width(value.type))
+            known = trace.values.get(trace.names[argument])
+            bits = width(value.type)
+            self.values[value] = Symbol(argument, bits) if known is None else wrap(known, bits)
         self.block(block, top=True)
 
     # Values

@@ -54,10 +54,12 @@ class Row:
 def rows_of(image: Image, target: Target) -> tuple[Row, ...]:
     """A row per template. Raises ImageError when the image does not fit the target.
 
-    A static schedule is the reference engine's to run: it is the one that checks fixed times.
+    A static schedule is the reference engine's to run, which checks fixed times; so is HBM with jitter.
     """
     if image.timing is not None:
         raise UnsuitedError("the image has a static schedule")
+    if target.hbm.jitter_cycles:
+        raise UnsuitedError("the target's HBM has jitter")
     return tuple(_row(prepared, target) for prepared in prepare(image, target))
 
 

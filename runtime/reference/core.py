@@ -130,7 +130,7 @@ class CoreRun:
         self._call: Call | None = None
         self._issue: Issued | None = None
         self._knowledge: Clock = NOTHING  # What the control core knows; shared by what it issues.
-        self._random = options.random(core)
+        self._random = None if state.image.timing else options.random(core)
         self._hbm_random = options.hbm_random(core)
         self._at: int | None = None  # When the next issued instruction is to start.
         self._clock_of_time = TimeClock(self._clocks)
@@ -408,7 +408,7 @@ class CoreRun:
 
     def _hbm_jitter(self) -> int:
         """Cycles by which HBM answers late, on a machine whose HBM does that."""
-        most = self._options.hbm_jitter_cycles
+        most = self._target.hbm.jitter_cycles
         return self._hbm_random.randint(0, most) if most else 0
 
     # Deadlock

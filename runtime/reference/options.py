@@ -18,10 +18,9 @@ class Options:
         check_races: stop at accesses that no semaphore orders.
         check_init: stop at reads of SRAM that nothing has written.
         max_cycles: stop a kernel that runs for longer.
-        adversarial_seed: add random delays everywhere. A correct program gives the same data; its times
-            mean nothing.
-        hbm_jitter_cycles: most cycles by which HBM completes a transfer later than the target says, at random.
-        hbm_jitter_seed: for that randomness.
+        adversarial_seed: add random delays wherever flags allow them. A correct program gives the same data;
+            its times mean nothing. A static schedule has no such places: nothing changes.
+        seed: of the jitter that the target itself has.
         write: called with each line that the kernel prints.
     """
 
@@ -31,8 +30,7 @@ class Options:
     check_init: bool = True
     max_cycles: int | None = None
     adversarial_seed: int | None = None
-    hbm_jitter_cycles: int = 0
-    hbm_jitter_seed: int = 0
+    seed: int = 0
     write: Callable[[str], None] = print
 
     def random(self, core: int) -> random.Random | None:
@@ -42,5 +40,5 @@ class Options:
         return random.Random(self.adversarial_seed * 65_537 + core)
 
     def hbm_random(self, core: int) -> random.Random:
-        """The source of HBM's jitter."""
-        return random.Random(self.hbm_jitter_seed * 65_537 + core)
+        """The source of the jitter of a core's HBM port."""
+        return random.Random(self.seed * 65_537 + core)
