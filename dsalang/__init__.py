@@ -52,8 +52,14 @@ if TYPE_CHECKING:
     from dsalang._jit.decorator import jit as jit
     from dsalang._jit.machine import set_target as set_target
     from dsalang._jit.machine import target as target
+    from dsalang._jit.tuning import Config as Config
+    from dsalang._jit.tuning import autotune as autotune
+    from dsalang._jit.tuning import heuristics as heuristics
 
+    from . import compat as compat
     from . import language as language
+    from . import runtime as runtime
+    from . import testing as testing
     from .language import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -73,14 +79,18 @@ _HOMES: dict[str, str] = {
     "jit": "dsalang._jit.decorator",
     "set_target": "dsalang._jit.machine",
     "target": "dsalang._jit.machine",
+    **dict.fromkeys(("Config", "autotune", "heuristics"), "dsalang._jit.tuning"),
 }  # fmt: skip
+
+
+_MODULES = ("compat", "language", "runtime", "testing")
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module 'dsalang' has no attribute {name!r}")
-    if name == "language":
-        return import_module("dsalang.language")
+    if name in _MODULES:
+        return import_module(f"dsalang.{name}")
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     else:
@@ -99,4 +109,4 @@ def _language_names() -> dict[str, Any]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_language_names(), "language"})
+    return sorted({*globals(), *_HOMES, *_language_names(), *_MODULES})

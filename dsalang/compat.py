@@ -1,0 +1,110 @@
+"""`install()`: libraries that say `import triton` get this project instead."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from dsalang._backend.errors import CompileError, LaunchError
+
+VERSION = "3.4.0"
+"""The version of Triton whose language this is; libraries choose between names by it."""
+
+
+def install(force: bool = False) -> ModuleType:
+    """Make `import triton` and its submodules mean dsalang in this process, and return that module.
+
+    Args:
+        force: also when another Triton has been imported already.
+
+    Raises:
+        LaunchError: another Triton has been imported already.
+    """
+    present = sys.modules.get("triton")
+    if present is not None and getattr(present, "__dsalang__", False):
+        return present
+    if present is not None and not force:
+        raise LaunchError(
+            "triton has been imported already",
+            hint="call dsalang.compat.install() before whatever imports it, or with force=True",
+        )
+    for name in [n for n in sys.modules if n == "triton" or n.startswith("triton.")]:
+        del sys.modules[name]
+    modules = _modules()
+    for name, module in modules.items():
+        sys.modules[name] = module
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(modules[parent], last, module)
+    return modules["triton"]
+
+
+def uninstall() -> None:
+    """Undo `install`: `import triton` finds what is installed."""
+    present = sys.modules.get("triton")
+    if present is not None and getattr(present, "__dsalang__", False):
+        for name in [n for n in sys.modules if n == "triton" or n.startswith("triton.")]:
+            del sys.modules[name]
+
+
+def _module(name: str, members: Mapping[str, Any], doc: str) -> ModuleType:
+    module = ModuleType(name, doc)
+    module.__dict__.update(members)
+    module.__path__ = []  # so that submodules are looked for
+    module.__dsalang__ = True  # type: ignore[attr-defined]
+    return module
+
+
+def _public(module: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(module).items() if name[0] != "_"}
+
+
+def _modules() -> dict[str, ModuleType]:
+    import dsalang
+    from dsalang import language, runtime, testing
+
+    names = {name: getattr(dsalang, name) for name in _TOP}
+    math, libdevice = _public(language.math), _public(language.libdevice)
+    functions = _public(language)
+    members: dict[str, Mapping[str, Any]] = {
+        "triton": {**names, "__version__": VERSION, "set_allocator": _ignore, "knobs": SimpleNamespace()},
+        "triton.language": functions,
+        "triton.language.core": functions,
+        "triton.language.standard": functions,
+        "triton.language.random": functions,
+        "triton.language.math": math,
+        "triton.language.extra": {"libdevice": libdevice},
+        "triton.language.extra.libdevice": libdevice,
+        "triton.language.extra.cuda": {},
+        "triton.language.extra.cuda.libdevice": libdevice,
+        "triton.language.extra.hip": {},
+        "triton.language.extra.hip.libdevice": libdevice,
+        "triton.language.extra.intel": {},
+        "triton.language.extra.intel.libdevice": libdevice,
+        "triton.testing": _public(testing),
+        "triton.runtime": _public(runtime),
+        "triton.runtime.driver": vars(runtime.driver),
+        "triton.runtime.jit": {"JITFunction": runtime.JITFunction, "jit": dsalang.jit},
+        "triton.runtime.autotuner": {
+            name: getattr(dsalang, name) for name in ("Config", "autotune", "heuristics")
+        } | {"Autotuner": runtime.Autotuner, "Heuristics": runtime.Heuristics},
+        "triton.runtime.errors": {"OutOfResources": runtime.OutOfResources},
+        "triton.compiler": {"CompilationError": CompileError, "CompiledKernel": dsalang.CompiledKernel},
+        "triton.compiler.errors": {"CompilationError": CompileError},
+        "triton.tools": {},
+    }  # fmt: skip
+    return {
+        name: _module(name, values, f"dsalang in place of {name}.")
+        for name, values in members.items()
+    }
+
+
+_TOP = (
+    "jit", "autotune", "heuristics", "Config", "cdiv", "next_power_of_2", "constexpr_function", "JITFunction",
+)  # fmt: skip
+
+
+def _ignore(*args: Any, **kwargs: Any) -> None:
+    """Accepted for Triton's sake."""

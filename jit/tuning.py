@@ -1,0 +1,340 @@
+"""`autotune` and `heuristics`: compile-time arguments that are chosen when a kernel is launched.
+
+The fastest configuration is the one with the fewest cycles of the machine. They are predicted without running
+where the kernel's course does not depend on data, else measured on the user's arrays, which get their contents
+back afterwards.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dsalang._backend.errors import LaunchError, UserError
+from dsalang._runtime.arrays import extents_of, is_array, view_of
+
+from . import knobs
+from .decorator import JITFunction
+from .machine import resolve
+from .source import KernelSource
+
+if TYPE_CHECKING:
+    from .compiled import CompiledKernel
+
+Hook = Callable[..., Any]
+
+
+class Config:
+    """A set of compile-time arguments to try.
+
+    Args:
+        kwargs: values of the kernel's parameters by name.
+        num_stages: slots of the rings that loads fill; None lets the cost model choose.
+        pre_hook: called with all arguments by name before each launch with this configuration.
+        num_warps, num_ctas, maxnreg, ir_override: accepted for Triton's sake.
+    """
+
+    def __init__(
+        self,
+        kwargs: Mapping[str, Any],
+        num_warps: int = 4,
+        num_stages: int | None = None,
+        num_ctas: int = 1,
+        maxnreg: int | None = None,
+        pre_hook: Hook | None = None,
+        ir_override: str | None = None,
+    ) -> None:
+        self.kwargs = dict(kwargs)
+        self.num_warps, self.num_ctas, self.maxnreg = num_warps, num_ctas, maxnreg
+        self.num_stages, self.pre_hook = num_stages, pre_hook
+
+    def all_kwargs(self) -> dict[str, Any]:
+        """The keyword arguments that a launch gets."""
+        stages = {} if self.num_stages is None else {"num_stages": self.num_stages}
+        return {**self.kwargs, "num_warps": self.num_warps, "num_ctas": self.num_ctas, **stages}
+
+    def __repr__(self) -> str:
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in self._shown())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and list(self._shown()) == list(other._shown())
+
+    def __hash__(self) -> int:
+        return hash(tuple((name, repr(value)) for name, value in self._shown()))
+
+    def _shown(self) -> Iterator[tuple[str, Any]]:
+        yield from self.kwargs.items()
+        yield from (("num_warps", self.num_warps), ("num_stages", self.num_stages))
+
+
+class Tuned:
+    """A kernel around a kernel: `tuned[grid](*args)` launches the inner one with more keyword arguments."""
+
+    def __init__(self, fn: JITFunction | Tuned) -> None:
+        if not isinstance(fn, JITFunction | Tuned):
+            raise LaunchError(
+                f"{type(self).__name__.lower()} takes a kernel, not {fn!r}",
+                hint="put @dsa.jit below it",
+            )
+        self.fn = fn
+        self.kernel: JITFunction = fn if isinstance(fn, JITFunction) else fn.kernel
+        self.arg_names = [param.name for param in self.kernel.source.params]
+        functools.update_wrapper(self, self.kernel.fn)
+
+    @property
+    def source(self) -> KernelSource:
+        """The kernel's source."""
+        return self.kernel.source
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Called by another kernel; elsewhere an error, as for kernels."""
+        return self.kernel(*args, **kwargs)
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        return functools.partial(self.run, grid=grid)
+
+    def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        """Launch on a grid; see `JITFunction.run`."""
+        try:
+            return self.fn.run(*args, grid=grid, **self.chosen(args, kwargs, grid))
+        except UserError as error:
+            raise error.with_traceback(None) from None
+
+    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> CompiledKernel:
+        """Compile what a launch would run; see `JITFunction.warmup`."""
+        return self.fn.warmup(*args, grid=grid, **self.chosen(args, kwargs, grid))
+
+    def chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
+        """The keyword arguments that the inner kernel gets."""
+        raise NotImplementedError
+
+    def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by name, without defaults."""
+        return {**dict(zip(self.arg_names, args)), **kwargs}
+
+
+class Heuristics(Tuned):
+    """A kernel some of whose compile-time arguments are computed from the others."""
+
+    def __init__(
+        self, fn: JITFunction | Tuned, values: Mapping[str, Callable[[dict[str, Any]], Any]]
+    ) -> None:
+        super().__init__(fn)
+        self.values = dict(values)
+
+    def chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
+        """All keyword arguments; a heuristic sees those before it."""
+        found = dict(kwargs)
+        for name, heuristic in self.values.items():
+            found[name] = heuristic(self.named(args, found))
+        return found
+
+
+class Autotuner(Tuned):
+    """A kernel that is launched with the fastest of several configurations.
+
+    Attributes:
+        cache: the configuration chosen, by the values of the key.
+        best_config: that of the last launch.
+        configs_timings: cycles of each configuration of the last search; infinite where it did not compile.
+    """
+
+    def __init__(
+        self,
+        fn: JITFunction | Tuned,
+        configs: Sequence[Config],
+        key: Sequence[str],
+        prune_configs_by: Mapping[str, Any] | None = None,
+        reset_to_zero: Sequence[str] | None = None,
+        restore_value: Sequence[str] | None = None,
+        pre_hook: Hook | None = None,
+        post_hook: Hook | None = None,
+    ) -> None:
+        super().__init__(fn)
+        self.configs = list(configs) or [Config({})]
+        self.keys = list(key)
+        pruning = prune_configs_by or {}
+        self.perf_model = pruning.get("perf_model")
+        self.configs_top_k = pruning.get("top_k", 1.0)
+        self.early_config_prune = pruning.get("early_config_prune")
+        self.reset_to_zero, self.restore_value = (
+            list(reset_to_zero or ()),
+            list(restore_value or ()),
+        )
+        self.pre_hook, self.post_hook = pre_hook, post_hook
+        self.cache: dict[Hashable, Config] = {}
+        self.best_config: Config | None = None
+        self.configs_timings: dict[Config, float] = {}
+        for name in self.keys:
+            if name not in self.arg_names:
+                raise LaunchError(
+                    f"the key names {name!r}, which {self.source.name} does not have",
+                    hint=f"its parameters are {', '.join(self.arg_names)}",
+                )
+
+    def chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
+        """The arguments of the launch with those of the fastest configuration."""
+        key = self._key(args, kwargs)
+        config = self.cache.get(key)
+        if config is None:
+            config = self.cache[key] = self._search(args, kwargs, grid)
+        self.best_config = config
+        final = self._with(config, args, kwargs)
+        if config.pre_hook is not None:
+            config.pre_hook(self.named(args, final))
+        return final
+
+    def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+        values = self.named(args, kwargs)
+        parts = [_hashable(values[name]) for name in self.keys if name in values]
+        kinds = [(name, str(v.dtype)) for name, v in values.items() if hasattr(v, "dtype")]
+        return (*parts, *kinds, resolve(kwargs.get("target")).digest)
+
+    def _with(
+        self, config: Config, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
+        given = self.named(args, kwargs)
+        twice = [name for name in config.kwargs if name in given]
+        if twice:
+            raise LaunchError(
+                f"{', '.join(twice)} of {self.source.name} is given by the launch and by its configurations",
+                hint="leave it out of the launch, or out of the configurations",
+            )
+        return {**kwargs, **config.all_kwargs()}
+
+    def _search(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Config:
+        candidates = self._pruned(args, kwargs)
+        if len(candidates) == 1 or self.kernel.interpreted or knobs.INTERPRET.get():
+            return candidates[0]
+        timings: dict[Config, float] = {}
+        failure: UserError | None = None
+        for config in candidates:
+            try:
+                timings[config] = self._measured(config, args, kwargs, grid)
+            except UserError as error:
+                timings[config], failure = float("inf"), error
+        self.configs_timings = timings
+        best = min(timings, key=lambda c: timings[c])
+        if failure is not None and timings[best] == float("inf"):
+            raise failure
+        return best
+
+    def _pruned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Config]:
+        candidates = self.configs
+        if self.early_config_prune is not None:
+            candidates = list(self.early_config_prune(candidates, self.named(args, {}), **kwargs))
+            if not candidates:
+                raise LaunchError(f"early_config_prune leaves {self.source.name} no configuration")
+        if self.perf_model is not None:
+            top = self.configs_top_k
+            count = (
+                int(len(self.configs) * top) if isinstance(top, float) and top <= 1 else int(top)
+            )
+            named = self.named(args, kwargs)
+            estimates = {c: self.perf_model(**{**named, **c.all_kwargs()}) for c in candidates}
+            candidates = sorted(candidates, key=lambda c: estimates[c])[: max(count, 1)]
+        return candidates
+
+    def _measured(
+        self, config: Config, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any
+    ) -> float:
+        final = self._with(config, args, kwargs)
+        values = self.named(args, final)
+        with _contents_kept(values.values()):
+            if config.pre_hook is not None:
+                config.pre_hook(values)
+            for name in self.reset_to_zero:
+                _fill_with_zeros(values[name])
+            if self.pre_hook is not None:
+                self.pre_hook(values)
+            error: Exception | None = None
+            try:
+                inner, function = final, self.fn
+                while isinstance(function, Tuned):
+                    inner, function = function.chosen(args, inner, grid), function.fn
+                return _cycles(function, args, inner, grid)
+            except Exception as caught:
+                error = caught
+                raise
+            finally:
+                if self.post_hook is not None:
+                    self.post_hook(values, exception=error)
+
+
+def _cycles(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> float:
+    """Cycles of a launch: predicted, or measured where they depend on data."""
+    compiled, sizes, scalars = kernel.prepared(args, kwargs, grid)
+    try:
+        return compiled.predict(sizes, scalars).cycles
+    except UserError:
+        return float(kernel.run(*args, grid=grid, **kwargs).cycles)
+
+
+@contextmanager
+def _contents_kept(values: Any) -> Iterator[None]:
+    """Give arrays their contents back afterwards."""
+    arrays = [(f"array {k}", view_of(v, f"array {k}")) for k, v in enumerate(values) if is_array(v)]
+    extents, _ = extents_of(arrays)
+    places = [extent.bytes() for extent in extents if extent.writable]
+    copies = [place.copy() for place in places]
+    try:
+        yield
+    finally:
+        for place, copy in zip(places, copies):
+            place[...] = copy
+
+
+def _fill_with_zeros(array: Any) -> None:
+    if hasattr(array, "zero_"):
+        array.zero_()
+    else:
+        array[...] = 0
+
+
+def _hashable(value: Any) -> Hashable:
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return (type(value).__name__, value) if not is_array(value) else repr(value)
+
+
+def autotune(
+    configs: Sequence[Config],
+    key: Sequence[str],
+    prune_configs_by: Mapping[str, Any] | None = None,
+    reset_to_zero: Sequence[str] | None = None,
+    restore_value: Sequence[str] | None = None,
+    pre_hook: Hook | None = None,
+    post_hook: Hook | None = None,
+    warmup: int | None = None,
+    rep: int | None = None,
+    use_cuda_graph: bool = False,
+    do_bench: Any = None,
+    cache_results: bool = False,
+) -> Callable[[JITFunction | Tuned], Autotuner]:
+    """Launch a kernel with the configuration that takes the fewest cycles, found anew when the key changes.
+
+    Args:
+        configs: the configurations to try; those that cannot be compiled do not count.
+        key: names of parameters; a new combination of their values starts a new search.
+        prune_configs_by: `early_config_prune(configs, named_args, **kwargs)` gives the configurations to try;
+            `perf_model(**args)` estimates a time, the `top_k` (a share or a number) best are tried.
+        reset_to_zero: arrays that are zeroed before each trial.
+        restore_value: accepted; all arrays have their contents back after each trial.
+        pre_hook: called with the arguments by name before each trial.
+        post_hook: called with the arguments by name and `exception` after each trial.
+        warmup, rep, use_cuda_graph, do_bench, cache_results: accepted for Triton's sake.
+    """
+    return lambda fn: Autotuner(
+        fn, configs, key, prune_configs_by, reset_to_zero, restore_value, pre_hook, post_hook
+    )
+
+
+def heuristics(
+    values: Mapping[str, Callable[[dict[str, Any]], Any]],
+) -> Callable[[JITFunction | Tuned], Heuristics]:
+    """Compute compile-time arguments from the others: `{"EVEN": lambda args: args["n"] % args["BLOCK"] == 0}`."""
+    return lambda fn: Heuristics(fn, values)
