@@ -1,0 +1,108 @@
+"""Launches on devices and streams: where a launch goes, and how it gets there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dsalang._backend.errors import LaunchError
+from dsalang._runtime import device_streams
+from dsalang._runtime.device import Device, device_among, device_of_driver, emulator, scoped
+from dsalang._runtime.device_array import DeviceArray
+from dsalang._runtime.device_streams import Pending
+
+from . import knobs
+from .arguments import Arguments
+from .launch import Grid, argument_bits
+
+if TYPE_CHECKING:
+    from dsalang._backend.image.model import Image
+    from dsalang._backend.target import Target
+
+
+def _chosen() -> Device | None:
+    path = knobs.DRIVER.get()
+    return scoped.get() or (device_of_driver(path) if path else None)
+
+
+class Stream(device_streams.Stream):
+    """A stream of a device; None is the one of `with device:`, else DSA_DRIVER's, else this process's emulator."""
+
+    def __init__(self, device: Device | None = None, name: str = "") -> None:
+        super().__init__(device or _chosen() or emulator(), name)
+
+
+def empty(shape: int | Sequence[int], dtype: Any) -> DeviceArray:
+    """An array on the current device; its values are whatever the memory holds."""
+    return (_chosen() or emulator()).empty(shape, dtype)
+
+
+def to_device(array: Any, stream: device_streams.Stream | None = None) -> DeviceArray:
+    """A copy of a host array on a stream's device, or the current one."""
+    device = stream.device if stream is not None else _chosen() or emulator()
+    return device.to_device(array, stream)
+
+
+def device_of(arguments: Arguments, options: Mapping[str, Any]) -> Device | None:
+    """Where a launch goes: to its stream, to where its arrays lie, to the current device, to DSA_DRIVER's.
+
+    None is the emulator of this process, with host arrays only. Raises LaunchError when these disagree.
+    """
+    stream = options.get("stream")
+    if stream is not None and not isinstance(stream, device_streams.Stream):
+        raise LaunchError(f"stream={stream!r} is not a stream", hint="make one: dsa.Stream()")
+    holder = device_among([view.owner for view in arguments.pointers.values()])
+    if stream is not None and holder is not None and stream.device is not holder:
+        raise LaunchError(f"arguments lie on {holder}, {stream} is another device's")
+    if stream is not None:
+        return stream.device
+    return holder or _chosen()
+
+
+def launcher(
+    device: Device,
+    image: Image,
+    target: Target,
+    key: str,
+    arguments: Arguments,
+    grid: Grid,
+    options: Mapping[str, Any],
+) -> Callable[[], Any]:
+    """A launch on a device, ready to be made; with a stream it returns a Pending."""
+    if device.driver is None:
+        from .engines import launcher as emulated
+
+        run = emulated(image, target, key, arguments, grid, bool(options.get("timeline", False)))
+    else:
+        from dsalang._runtime.driver.launch import launcher as driven
+
+        bits = {
+            argument.name: argument_bits(arguments, argument.name) for argument in image.arguments
+        }
+        run = driven(device, image, bits, arguments.pointers, grid)
+    return submitted(device, run, options, image.name, arguments)
+
+
+def submitted(
+    device: Device | None,
+    run: Callable[[], Any],
+    options: Mapping[str, Any],
+    name: str,
+    arguments: Arguments,
+) -> Callable[[], Any]:
+    """A launch as its stream makes it; without one it waits for all that the device's streams have."""
+    stream: device_streams.Stream | None = options.get("stream")
+    owners = [view.owner for view in arguments.pointers.values()]
+    if stream is not None:
+
+        def submit() -> Pending:
+            return stream.launch(run, name, owners)
+
+        return submit
+
+    def wait_and_run() -> Any:
+        if device is not None:
+            device.synchronize()
+        return run()
+
+    return wait_and_run

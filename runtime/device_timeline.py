@@ -1,0 +1,49 @@
+"""The streams of a device as Chrome trace JSON: a row per stream and resource."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .device_streams import Span
+
+
+def trace(spans: Sequence[Span]) -> dict[str, Any]:
+    """The trace as plain data; times are in microseconds of the machine."""
+    rows: dict[tuple[str, str], int] = {}
+    events: list[dict[str, Any]] = []
+    for span in spans:
+        key = (span.stream, span.resource)
+        if key not in rows:
+            rows[key] = len(rows)
+            name = {"name": f"{span.stream}: {span.resource}"}
+            events.append(
+                {"ph": "M", "name": "thread_name", "pid": 0, "tid": rows[key], "args": name}
+            )
+        events.append(
+            {
+                "ph": "X",
+                "name": span.label,
+                "pid": 0,
+                "tid": rows[key],
+                "cat": span.resource,
+                "ts": span.start,
+                "dur": span.end - span.start,
+            }
+        )
+    return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def write(spans: Sequence[Span], path: Path) -> Path:
+    """Write the trace to `path`, which appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(json.dumps(trace(spans)), encoding="utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path

@@ -1,0 +1,1 @@
+"""Devices behind a C library: `dsa_driver.h`, its Python binding, and an emulator process that plays a device."""
