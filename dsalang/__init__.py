@@ -52,6 +52,11 @@ if TYPE_CHECKING:
     from dsalang._jit.decorator import jit as jit
     from dsalang._jit.machine import set_target as set_target
     from dsalang._jit.machine import target as target
+    from dsalang._jit.devices import Stream as Stream
+    from dsalang._jit.devices import to_device as to_device
+    from dsalang._runtime.device import Device as Device
+    from dsalang._runtime.device_array import DeviceArray as DeviceArray
+    from dsalang._runtime.device_streams import Event as Event
     from dsalang._jit.tuning import Config as Config
     from dsalang._jit.tuning import autotune as autotune
     from dsalang._jit.tuning import heuristics as heuristics
@@ -79,6 +84,10 @@ _HOMES: dict[str, str] = {
     "jit": "dsalang._jit.decorator",
     "set_target": "dsalang._jit.machine",
     "target": "dsalang._jit.machine",
+    **dict.fromkeys(("Stream", "to_device"), "dsalang._jit.devices"),
+    "Device": "dsalang._runtime.device",
+    "DeviceArray": "dsalang._runtime.device_array",
+    "Event": "dsalang._runtime.device_streams",
     **dict.fromkeys(("Config", "autotune", "heuristics"), "dsalang._jit.tuning"),
 }  # fmt: skip
 

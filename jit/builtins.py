@@ -7,6 +7,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .builtin import builtin
@@ -19,6 +20,12 @@ def _cdiv(x: int, div: int) -> int:
 
 def _next_power_of_2(n: int) -> int:
     return 1 << (n - 1).bit_length() if n > 1 else 1
+
+
+def _empty(shape: int | Sequence[int], dtype: Any) -> Any:
+    from .devices import empty  # the language is imported without devices
+
+    return empty(shape, dtype)
 
 
 # ---- programs -------------------------------------------------------------------------------------
@@ -47,9 +54,9 @@ def zeros(shape: Any, dtype: Any) -> Any:
     """A tile of zeros."""
 
 
-@builtin()
+@builtin(host=_empty)
 def empty(shape: Any, dtype: Any) -> Any:
-    """A tile whose contents do not matter (zeros here)."""
+    """A tile whose contents do not matter (zeros here). Outside kernels, an array on the current device."""
 
 
 @builtin()

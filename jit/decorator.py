@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from dsalang._backend.errors import LaunchError, UserError
 from dsalang._runtime.arrays import is_array
 
-from . import knobs
+from . import devices, knobs
 from .arguments import Arguments, bind, classify
 from .clock import finished
 from .interpret import session
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .compiled import CompiledKernel
 
 LAUNCH_OPTIONS = (
-    "target", "num_stages", "timeline", "schedule", "deadline_us", "num_warps", "num_ctas",
+    "target", "num_stages", "timeline", "schedule", "deadline_us", "stream", "num_warps", "num_ctas",
 )  # fmt: skip
 """Keyword arguments of a launch that are not the kernel's; the last two are Triton's and change nothing."""
 
@@ -155,7 +155,8 @@ class JITFunction:
 
         Arrays are written in place. Beside the kernel's arguments it takes `target`, `num_stages`, `timeline`
         (True keeps every instruction's times also of a run with many), `schedule` and `deadline_us` as in
-        `jit`, and Triton's num_warps and num_ctas, which change nothing.
+        `jit`, and Triton's num_warps and num_ctas, which change nothing. With `stream` the launch comes after
+        what is on that stream, and the call returns a `Pending` at once.
 
         Returns:
             The engine's report: cycles, microseconds, utilisation, HBM bytes, `timeline(path)`; all zero for
@@ -242,13 +243,18 @@ class JITFunction:
         """A launch made ready from the beginning, and whether an equal call may get it again."""
         spec, arguments, sizes, options = self._prepare(args, kwargs, grid)
         if self.interpreted or knobs.INTERPRET.get():
-            return lambda: run_interpreted(self.source, spec, arguments, sizes), False
+            run = partial(run_interpreted, self.source, spec, arguments, sizes)
+            return devices.submitted(None, run, options, self.source.name, arguments), False
         from .engines import launcher  # images and engines are loaded when something runs
 
         chosen = options.get("target")
-        target = resolve(chosen)
+        device = devices.device_of(arguments, options)
+        target = resolve(device.target if device is not None and chosen is None else chosen)
         image = self._image(spec, target)
         check_deadline(image, target, self._wanted(options).deadline_us, self.source)
+        if device is not None:
+            key = self._key(spec, target)
+            return devices.launcher(device, image, target, key, arguments, sizes, options), False
         timeline = bool(options.get("timeline", False))
         run = launcher(image, target, self._key(spec, target), arguments, sizes, timeline)
         return run, resolve(chosen) is target

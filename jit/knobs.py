@@ -109,10 +109,14 @@ SEED = _knob(
     "an integer",
     "seed of the adversarial engine's delays, and of a target's HBM jitter",
 )
+DRIVER = _knob(
+    "DSA_DRIVER", None, str, "the path of a driver's library (runtime/driver/dsa_driver.h)",
+    "the device that kernels run on, in place of an engine of this process",
+)  # fmt: skip
 WARN = _knob("DSA_WARN", True, _flag, _FLAG, "show warnings, such as an unusable cache folder")
 
 KNOBS: tuple[Knob[Any], ...] = (
-    INTERPRET, TARGET, CACHE, CACHE_DIR, DUMP, VERIFY, EMULATOR, SEED, WARN,
+    INTERPRET, TARGET, CACHE, CACHE_DIR, DUMP, VERIFY, EMULATOR, SEED, DRIVER, WARN,
 )  # fmt: skip
 
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from dsalang._runtime.device import scoped
+
 from . import knobs
 from .constexpr import constexpr
 from .dtypes import dtype, pointer_type
@@ -82,6 +84,8 @@ def call_key(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], grid: Any, interpreted: bool
 ) -> Hashable:
     """The key of a call; None when it has none. `grid` is what a grid function gave."""
+    if scoped.get() is not None:
+        return None
     try:
         whole = type(grid) is int or all(type(size) is int for size in grid)
         key = (

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,9 @@ class Extent:
 
     def bytes(self) -> NDArray[np.uint8]:
         """The memory itself, as a flat uint8 array that is writable when the extent is."""
+        for owner in self.owners:
+            if getattr(owner, "on_driver", False):
+                raise LaunchError(f"only its device can reach {owner!r}")
         raw = (ctypes.c_uint8 * (self.stop - self.start)).from_address(self.start)
         data: NDArray[np.uint8] = np.ctypeslib.as_array(raw)
         data.flags.writeable = self.writable
@@ -67,7 +70,7 @@ def is_array(value: object) -> bool:
     kind = type(value)
     return any(
         hasattr(kind, name)
-        for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
+        for name in ("__dsa_view__", "__dlpack__", "__array_interface__", "__cuda_array_interface__")
     ) or hasattr(value, "__array_interface__")
 
 
@@ -78,6 +81,9 @@ def view_of(value: Any, name: str) -> ArrayView:
     """
     if isinstance(value, np.ndarray):
         return _numpy_view(value, name, value)
+    own: Callable[[str], ArrayView] | None = getattr(value, "__dsa_view__", None)
+    if own is not None:
+        return own(name)
     if _is_torch(value):
         return _torch_view(value, name)
     if hasattr(value, "__cuda_array_interface__"):
