@@ -141,7 +141,7 @@ def _total(r: _Reduce, load: Callable[[Int, Value | None], Value]) -> Value:
     unit, count = r.unit, r.lanes
     start, done = r.fold.identity(count), 0
     block = _CHAINS * count
-    if r.fold.kind not in CHAINS and isinstance(r.length, int) and r.length >= 2 * block:
+    if r.fold.kind not in CHAINS and isinstance(r.length, int) and r.length >= block:
         # the order is free
         done = r.length // block * block
 
