@@ -243,8 +243,8 @@ class JITFunction:
         """A launch made ready from the beginning, and whether an equal call may get it again."""
         spec, arguments, sizes, options = self._prepare(args, kwargs, grid)
         if self.interpreted or knobs.INTERPRET.get():
-            run = partial(run_interpreted, self.source, spec, arguments, sizes)
-            return devices.submitted(None, run, options, self.source.name, arguments), False
+            plain = partial(run_interpreted, self.source, spec, arguments, sizes)
+            return devices.submitted(None, plain, options, self.source.name, arguments), False
         from .engines import launcher  # images and engines are loaded when something runs
 
         chosen = options.get("target")
