@@ -6,15 +6,16 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from dsalang._backend.image.model import Image
 from dsalang._backend.isa.table import QUEUED, Engine
 from dsalang._backend.target import Target
 
 from . import timeline as timeline_file
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +91,10 @@ class CoreStats:
 
     def sort(self) -> None:
         """Put events and waits in an order that does not depend on how an engine works."""
-        self.events.sort(key=lambda e: (e.start, e.end, e.engine, e.complete, e.template, e.address))
-        self.waits.sort(
-            key=lambda w: (w.start, w.end, w.engine, w.reason.what, w.reason.template)
+        self.events.sort(
+            key=lambda e: (e.start, e.end, e.engine, e.complete, e.template, e.address)
         )
+        self.waits.sort(key=lambda w: (w.start, w.end, w.engine, w.reason.what, w.reason.template))
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,8 @@ class Run:
 
     def summary(self, color: bool = False) -> str:
         """The report as text for a terminal."""
+        from rich.console import Console  # takes longer to import than many a kernel runs
+
         out = io.StringIO()
         console = Console(file=out, force_terminal=color, width=100, highlight=False)
         for section in _sections(self):
@@ -257,6 +260,8 @@ def _sections(run: Run) -> Iterator[str | Table]:
 
 def _table(*columns: str, text: int) -> Table:
     """An empty table; the first `text` columns hold text, the others numbers."""
+    from rich.table import Table
+
     table = Table()
     for position, name in enumerate(columns):
         table.add_column(name, justify="left" if position < text else "right")

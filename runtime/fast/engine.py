@@ -26,7 +26,7 @@ from ..report import Run
 from . import glue, program, simulator, timing
 from .context import BATCH, Status
 from .objects import ObjectCache, load_or_make
-from .plan import rows_of, takers
+from .plan import UnsuitedError, rows_of, takers
 from .results import FastRun, Result, Source
 from .simulator import Layout, Memory, Rows, Words
 from .worker import Worker

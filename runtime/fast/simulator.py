@@ -185,6 +185,7 @@ def _state(
         "depth": target.queue_depth,
         "ring": ring,
         "tokens": tokens,
+        "semaphores": target.semaphores,
         "most": target.semaphore_max,
         "reasons": reasons,
         "latency": target.hbm.latency_cycles,

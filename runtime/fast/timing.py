@@ -49,6 +49,7 @@ class State:
     depth: int  # entries that a queue may hold
     ring: int  # a power of two, at least `depth`
     tokens: int  # entries of a semaphore's ring, a power of two
+    semaphores: int
     most: int  # the most that a semaphore can hold
     reasons: int  # number of reasons
     latency: int
@@ -113,6 +114,7 @@ def simulate(s: State, count: int, final: int) -> int:
         if s.at >= count and final == 0:
             return 0
         moved = transfer(s)
+    leftover(s)
     for e in range(4):
         if s.issued[e] - s.started[e] > 0 or s.at < count:
             return 1
@@ -299,6 +301,16 @@ def take(s: State, sem: int, e: int, time: int) -> int:
     return time
 
 
+def leftover(s: State) -> int:
+    """At the end: semaphores that were left with more than they can hold."""
+    for sem in range(s.semaphores):
+        k = s.takes[sem] + s.most
+        if k < s.sets[sem] and k >= s.initial[sem]:
+            i = sem * s.tokens + (k & (s.tokens - 1))
+            overflow(s, sem, s.token_reason[i] - 6, s.token_time[i])
+    return 0
+
+
 def overflow(s: State, sem: int, template: int, time: int) -> int:
     """Remember the earliest overflow of a semaphore."""
     if s.over_time < 0 or time < s.over_time:
@@ -338,6 +350,6 @@ def record(
 
 
 FUNCTIONS = (
-    simulate, advance, settle, drain, compute, begin, transfer, put, take, overflow, stall, record,
+    simulate, advance, settle, drain, compute, begin, transfer, put, take, leftover, overflow, stall, record,
 )  # fmt: skip
 INLINED = (compute, begin, put, take)

@@ -24,7 +24,9 @@ def glue_of(
     for call, first, second in calls:
         count = len(templates[first].open) if CALLS[call] == "issue" else 0
         for k in range(count):
-            lines.append(f'  %".{number}" = getelementptr [64 x i64], [64 x i64]* %".5", i32 0, i32 {k}')
+            lines.append(
+                f'  %".{number}" = getelementptr [64 x i64], [64 x i64]* %".5", i32 0, i32 {k}'
+            )
             lines.append(f'  store i64 {operands[second + k]}, i64* %".{number}"')
             number += 1
         where = '%".6"' if count else str(second)

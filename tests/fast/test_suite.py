@@ -23,7 +23,5 @@ def test_same(name: str, target: str) -> None:
 @pytest.mark.parametrize("name", ("softmax_odd", "attention_64_causal", "histogram"))
 def test_any_number_of_threads(name: str, threads: int) -> None:
     case = CASES[name]()
-    run = launch(
-        case.kernel, case.args, case.grid, Target.by_name("center"), threads, **case.meta
-    )
+    run = launch(case.kernel, case.args, case.grid, Target.by_name("center"), threads, **case.meta)
     assert len(run.cores) > 1
