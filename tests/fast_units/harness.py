@@ -126,8 +126,10 @@ def _machine(name: str) -> Any:
 _KEEP: list[Any] = []
 
 
-def compile_units(cases: Sequence[Case], host: hosts.Host | None = None) -> list[int]:
-    """Addresses of the units of all cases, from one module."""
+def compile_units(
+    cases: Sequence[Case], host: hosts.Host | None = None, passes: bool = False
+) -> list[int]:
+    """Addresses of the units of all cases, from one module; with LLVM's IR passes if `passes`."""
     host = host or hosts.this_host()
     module = ir.Module("units")
     for number, case in enumerate(cases):
@@ -136,6 +138,10 @@ def compile_units(cases: Sequence[Case], host: hosts.Host | None = None) -> list
     machine = _machine("avx512" if host.vector_bytes == 64 else "avx2")
     parsed = llvm.parse_assembly(str(module))
     parsed.verify()
+    if passes:
+        options = llvm.create_pipeline_tuning_options(speed_level=2)
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(parsed, builder)
     engine = llvm.create_mcjit_compiler(parsed, machine)
     engine.finalize_object()
     _KEEP.append(engine)
@@ -206,9 +212,9 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 > 0 else value
 
 
-def check(cases: Sequence[Case], host: hosts.Host | None = None) -> None:
+def check(cases: Sequence[Case], host: hosts.Host | None = None, passes: bool = False) -> None:
     """Every case gives the same bits, traffic and faults both ways."""
-    for case, address in zip(cases, compile_units(cases, host)):
+    for case, address in zip(cases, compile_units(cases, host, passes)):
         want, got = reference(case), run_unit(address, case)
         assert got.fault == want.fault, (case.what, case)
         if want.fault:

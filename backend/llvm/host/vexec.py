@@ -174,9 +174,13 @@ class _Vexec:
         def full(i: Int) -> None:
             self._run(nodes, _PER_VECTOR, space, at, i, None)
 
+        if not isinstance(size, int):
+            unit.loop(0, size, masked, step=count)
+            return
+        whole = size // count * count
         small = sum(node.level == _PER_VECTOR for node in nodes) <= _PEELED_OPS
-        if isinstance(size, int) and (small or size % count == 0 or size < count):
-            whole = size // count * count
+        # a tail of one element is always apart: its mask must be known for what it is (see `walk`)
+        if small or whole == 0 or size - whole < 2:
             unit.loop(0, whole, full, step=count)
             if whole < size:
                 masked(whole)
