@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+SRAM_ALIGN_BYTES = 64
+"""Where `sram` should start, a cache line: units work at any address, but vectors that cross lines take twice as long."""
+
 
 class Slot(IntEnum):
     """Entries of `context`."""
