@@ -50,16 +50,16 @@ if TYPE_CHECKING:
     from dsalang._jit.compiled import CompiledKernel as CompiledKernel
     from dsalang._jit.decorator import JITFunction as JITFunction
     from dsalang._jit.decorator import jit as jit
-    from dsalang._jit.machine import set_target as set_target
-    from dsalang._jit.machine import target as target
     from dsalang._jit.devices import Stream as Stream
     from dsalang._jit.devices import to_device as to_device
-    from dsalang._runtime.device import Device as Device
-    from dsalang._runtime.device_array import DeviceArray as DeviceArray
-    from dsalang._runtime.device_streams import Event as Event
+    from dsalang._jit.machine import set_target as set_target
+    from dsalang._jit.machine import target as target
     from dsalang._jit.tuning import Config as Config
     from dsalang._jit.tuning import autotune as autotune
     from dsalang._jit.tuning import heuristics as heuristics
+    from dsalang._runtime.device import Device as Device
+    from dsalang._runtime.device_array import DeviceArray as DeviceArray
+    from dsalang._runtime.device_streams import Event as Event
 
     from . import compat as compat
     from . import language as language

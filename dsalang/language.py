@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any as _Any
 
 from dsalang._jit import libdevice as _libdevice
+from dsalang._jit import refused as _refused
 from dsalang._jit.builtin import Builtin as _Builtin
 from dsalang._jit.builtins import (  # noqa: F401
     abs,
@@ -111,9 +112,13 @@ from dsalang._jit.constexpr import constexpr, constexpr_function  # noqa: F401
 from dsalang._jit.dtypes import (  # noqa: F401
     bfloat16,
     block_type,
+    const,
     dtype,
+    float8e4b8,
+    float8e4b15,
     float8e4nv,
     float8e5,
+    float8e5b16,
     float16,
     float32,
     float64,
@@ -124,6 +129,7 @@ from dsalang._jit.dtypes import (  # noqa: F401
     int64,
     pointer_type,
     tensor,
+    tensor_descriptor,
     uint8,
     uint16,
     uint32,
@@ -132,10 +138,15 @@ from dsalang._jit.dtypes import (  # noqa: F401
 )
 from dsalang._jit.library import (  # noqa: F401
     gather,
+    gather_tensor_descriptor,
     histogram,
+    scatter_tensor_descriptor,
     sort,
+    squeeze,
     swizzle2d,
+    to_tensor,
     topk,
+    unsqueeze,
 )
 from dsalang._jit.random_numbers import (  # noqa: F401
     pair_uniform_to_normal,
@@ -176,7 +187,7 @@ _OTHER_NAMES: dict[str, _Any] = {
 
 libdevice = SimpleNamespace(
     **_IN_MATH, **{n: f for n, f in vars(_libdevice).items() if isinstance(f, _Builtin) and n[0] != "_"},
-    **_OTHER_NAMES,
+    **_OTHER_NAMES, **_refused.names(_refused.LIBDEVICE),
 )  # fmt: skip
 """Names of CUDA's libdevice that kernels use."""
 math = SimpleNamespace(
@@ -185,6 +196,28 @@ math = SimpleNamespace(
 )  # fmt: skip
 extra = SimpleNamespace(
     libdevice=libdevice,
-    cuda=SimpleNamespace(libdevice=libdevice),
+    cuda=SimpleNamespace(libdevice=libdevice, **_refused.names(_refused.CUDA)),
     hip=SimpleNamespace(libdevice=libdevice),
 )
+
+globals().update(_refused.names(_refused.REASONS))
+
+TRITON_MAX_TENSOR_NUMEL = 1 << 20
+"""How large tiles are on GPUs; here only the machine's memory limits them."""
+
+
+@constexpr_function
+def _false(*args: object) -> bool:
+    return False
+
+
+@constexpr_function
+def _current_target() -> SimpleNamespace:
+    return SimpleNamespace(backend="dsa", arch="dsa", warp_size=1)
+
+
+target_info = SimpleNamespace(
+    current_target=_current_target, is_cuda=_false, is_hip=_false, is_hip_cdna3=_false,
+    is_hip_cdna4=_false, cuda_capability_geq=_false,
+)  # fmt: skip
+"""Questions about the machine, answered at compile time: it is no GPU."""

@@ -37,7 +37,8 @@ class Builtin:
 
     `signature` says how arguments bind; `method` that tiles have it as a method (`x.sum(0)`); `host` is
     what it does outside kernels, None for functions that only mean something inside one. `body` is its
-    definition where that is written in the language itself (the compiler inlines it).
+    definition where that is written in the language itself (the compiler inlines it); `refused` says why a
+    name of Triton's has no meaning here.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Builtin:
     method: bool = False
     host: Callable[..., Any] | None = field(default=None, repr=False)
     body: Callable[..., Any] | None = field(default=None, repr=False)
+    refused: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.doc)

@@ -214,6 +214,14 @@ class tensor:  # noqa: N801
     """A run-time value of a kernel, for annotations and `isinstance` inside kernels."""
 
 
+class const:  # noqa: N801
+    """An annotation of pointers that a kernel only reads; it changes nothing."""
+
+
+class tensor_descriptor:  # noqa: N801
+    """An annotation of tensor descriptors; it changes nothing."""
+
+
 ElementType = dtype | pointer_type
 
 void = dtype("void", "void", 0)
@@ -230,12 +238,18 @@ float32 = dtype("fp32", "float", 32, mantissa_bits=23)
 float64 = dtype("fp64", "float", 64, mantissa_bits=52)
 """Exists so that kernels that mention it parse; the machine has no fp64, using it is an error."""
 
+float8e4b15, float8e4b8, float8e5b16 = (
+    dtype(f"fp8{kind}", "float", 8, mantissa_bits=mantissa)
+    for kind, mantissa in (("e4b15", 3), ("e4b8", 3), ("e5b16", 2))
+)
+"""Eight-bit floats of some GPUs; like float64 they exist to be compared with."""
+
 ALL: tuple[dtype, ...] = (
     int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
     float8e4nv, float8e5, float16, bfloat16, float32, float64,
 )  # fmt: skip
 _BY_NAME: dict[str, dtype] = {t.name: t for t in ALL} | {"void": void}
-for _type in ALL:
+for _type in (*ALL, float8e4b15, float8e4b8, float8e5b16):
     if not hasattr(dtype, f"is_{_type.name}"):
         setattr(dtype, f"is_{_type.name}", _is_named(_type.name))
 

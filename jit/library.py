@@ -171,3 +171,51 @@ def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> Any:
     height = tl.minimum(size_i - first, size_g)
     inside = number % per_group
     return first + inside % height, inside // height
+
+
+@defined()
+def to_tensor(x: Any) -> Any:
+    """A number as a run-time scalar of its own type; tiles and scalars as they are."""
+    return tl.cast(x, x.dtype)
+
+
+@defined()
+def squeeze(x: Any, dim: int) -> Any:
+    """Remove a dim of size 1."""
+    place = _dim(dim, len(x.shape), "squeeze")
+    tl.static_assert(x.shape[place] == 1, "squeeze: the dim must have size 1")
+    return x.reshape(_without(x.shape, place))
+
+
+@defined()
+def unsqueeze(x: Any, dim: int) -> Any:
+    """Insert a dim of size 1; the same as expand_dims."""
+    return tl.expand_dims(x, dim)
+
+
+@constexpr_function
+def _without(shape: tuple[int, ...], place: int) -> tuple[int, ...]:
+    return (*shape[:place], *shape[place + 1 :])
+
+
+@defined()
+def _rows(desc: Any, x_offsets: Any, y_offset: Any) -> Any:
+    """Pointers to rows of a matrix from a column on, and which of them lie inside."""
+    rows = x_offsets[:, None]
+    columns = (y_offset + tl.arange(0, desc.block_shape[1]))[None, :]
+    inside = (rows >= 0) & (rows < desc.shape[0]) & (columns >= 0) & (columns < desc.shape[1])
+    return desc.base + rows * desc.strides[0] + columns * desc.strides[1], inside
+
+
+@defined()
+def gather_tensor_descriptor(desc: Any, x_offsets: Any, y_offset: Any) -> Any:
+    """The rows x_offsets of a matrix, from column y_offset on; `desc.gather(x_offsets, y_offset)`. Outside it is 0."""
+    pointers, inside = _rows(desc, x_offsets, y_offset)
+    return tl.load(pointers, mask=inside, other=0)
+
+
+@defined()
+def scatter_tensor_descriptor(desc: Any, value: Any, x_offsets: Any, y_offset: Any) -> Any:
+    """Store the rows of a tile as rows x_offsets of a matrix; `desc.scatter(value, x_offsets, y_offset)`."""
+    pointers, inside = _rows(desc, x_offsets, y_offset)
+    tl.store(pointers, value.to(desc.dtype), mask=inside)

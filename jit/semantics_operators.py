@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsalang._backend.dialects import tile
 
-from . import dtypes
+from . import dtypes, libdevice
 from .dtypes import dtype
 from .semantics import (
     broadcast,
@@ -157,7 +157,7 @@ def _shift(em: Emitter, symbol: str, x: Value | Static, y: Value | Static) -> Va
 
 def _power(em: Emitter, left: Operand, right: Operand) -> Operand:
     if not (is_number(right) and isinstance(right, Static) and isinstance(right.value, int)):
-        fail("** with a run-time exponent is not supported", "use tl.exp2(y * tl.log2(x))")
+        return em.call(Static(libdevice.pow), (left, right))
     base = numeric(left, "the left side of **")
     exponent = right.value
     if not 0 <= exponent <= 64:

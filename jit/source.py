@@ -148,7 +148,10 @@ class KernelSource:
             for path, value in source._references():
                 callee = source_of(value)
                 if isinstance(value, ConstexprFunction):
-                    callee = KernelSource.of(value.function)
+                    callee = _python_source(value.function)
+                    if callee is None:
+                        found[f"{way}:{path}"] = _code_text(value.function)
+                        continue
                 if callee is not None:
                     # By the way there: two functions of one factory share file and name.
                     pending.append((f"{way}:{path}", callee))
@@ -248,6 +251,22 @@ def _assigned(function: ast.FunctionDef) -> set[str]:
 def _shifted(lines: list[str], indent: int) -> str:
     """The lines moved left. Lines that stand further left (comments, long strings) stay as they are."""
     return "".join(line[indent:] if line[:indent].isspace() else line for line in lines)
+
+
+def _python_source(function: Callable[..., Any]) -> KernelSource | None:
+    """The source of a plain function; None for one that no kernel could be (a lambda, one with *args)."""
+    try:
+        return KernelSource.of(function)
+    except CompileError:
+        return None
+
+
+def _code_text(function: Callable[..., Any]) -> str:
+    """What a function does, as far as its own code says."""
+    code = getattr(function, "__code__", None)
+    return (
+        repr(function) if code is None else f"{code.co_code.hex()} {code.co_consts} {code.co_names}"
+    )
 
 
 @cache

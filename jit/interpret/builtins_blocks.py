@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .. import library
 from ..dtypes import pointer_type
 from . import builtins_memory
 from .builtins_memory import arange, static_int, static_shape
@@ -52,6 +53,14 @@ class InterpBlock:
     def advance(self, offsets: Any) -> InterpBlock:
         """As `advance`."""
         return advance(self, offsets)
+
+    def gather(self, x_offsets: Any, y_offset: Any) -> Any:
+        """Rows of a matrix."""
+        return library.gather_tensor_descriptor(self, x_offsets, y_offset)
+
+    def scatter(self, value: Any, x_offsets: Any, y_offset: Any) -> None:
+        """Store rows of a matrix."""
+        library.scatter_tensor_descriptor(self, value, x_offsets, y_offset)
 
     def elements(self, checked: Sequence[int]) -> tuple[Any, Any]:
         """The pointers of the window, and what of it lies inside the array in the dims `checked`."""

@@ -71,6 +71,8 @@ def call(source: KernelSource, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 
 
 def _handle(builtin: Builtin, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if builtin.refused:
+        raise fail(f"{builtin.name} is not available on this machine", builtin.refused)
     if builtin.body is not None:
         return call(body_of(builtin), args, kwargs)
     function = IMPLEMENTATIONS.get(builtin.name)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import dtypes
+from .. import dtypes, libdevice
 from ..constexpr import constexpr
 from ..dtypes import ElementType, block_type, dtype
 from . import numeric, promote
@@ -364,6 +364,8 @@ def compare(a: Any, b: Any, function: Callable[[Array, Array], Array]) -> Any:
 def power(a: Any, b: Any) -> Any:
     """a ** b for a literal exponent, by squaring."""
     exponent = unwrap(b)
+    if isinstance(exponent, float | InterpTile):
+        return libdevice.pow(a, b)
     if not isinstance(exponent, int) or not 0 <= exponent <= 64:
         raise fail(f"** takes a literal exponent from 0 to 64, not {exponent}")
     if exponent == 0:

@@ -99,6 +99,8 @@ def call_builtin(
     ctx: Context, builtin: Builtin, args: tuple[Operand, ...], kwargs: dict[str, Operand]
 ) -> Operand:
     """Lower a call of a builtin."""
+    if builtin.refused:
+        fail(f"{builtin.name} is not available on this machine", builtin.refused)
     if builtin.body is not None:
         bind_builtin(builtin, args, kwargs)  # for the message
         return _inline_builtin(ctx, builtin, args, kwargs)

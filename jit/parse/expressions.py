@@ -12,6 +12,7 @@ from dsalang._backend.errors import CompileError
 from .. import dtypes, semantics, semantics_operators
 from ..builtin import Builtin
 from ..builtins import load_tensor_descriptor, store_tensor_descriptor
+from ..library import gather_tensor_descriptor, scatter_tensor_descriptor
 from ..lowering import blocks
 from ..lowering.indexing import index_tile
 from ..names import METHODS
@@ -361,7 +362,12 @@ RECORD_METHODS: dict[str, dict[str, Builtin]] = {
         "store": METHODS["store"],
         "advance": METHODS["advance"],
     },
-    blocks.DESCRIPTOR: {"load": load_tensor_descriptor, "store": store_tensor_descriptor},
+    blocks.DESCRIPTOR: {
+        "load": load_tensor_descriptor,
+        "store": store_tensor_descriptor,
+        "gather": gather_tensor_descriptor,
+        "scatter": scatter_tensor_descriptor,
+    },
 }
 
 HANDLERS: dict[type[ast.expr], Callable[[Context, Any], Operand]] = {

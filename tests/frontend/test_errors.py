@@ -105,7 +105,7 @@ CASES = [
     ("y = ¦n + 'a'", "the right side of + must be a number or a tile, not str 'a'", ""),
     ("y = ¦n + None", "the right side of + must be a number or a tile, not NoneType None", ""),
     ("y = ¦n @ n", "the operator @ is not supported", "tl.dot"),
-    ("y = ¦n ** f", "** with a run-time exponent is not supported", "exp2"),
+    ("y = ¦n ** p", "cannot convert *int32 to fp32", ""),
     ("y = ¦tl.xor_sum(tl.zeros((4,), tl.float32), 0)", "xor_sum takes integers, not fp32[4]", ""),
     ("if ¦tl.arange(0, 4) < n:\n    pass", "the condition of if is a tile of type int1[4], not a scalar",
      "tl.where"),

@@ -1,0 +1,58 @@
+"""Names of Triton's language that this machine has no meaning for: using one is an error that says why."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from .builtin import Builtin
+
+NO_GPU = "it is an instruction of one vendor's GPUs"
+ROUNDING = "the machine rounds to nearest even; use the name that ends in _rn"
+
+REASONS: dict[str, str] = {
+    "inline_asm_elementwise": "this machine does not execute GPU assembly; write the operation with tl.* or tl.math.*",
+    "dot_scaled": "multiply by the scales yourself: tl.dot(a.to(tl.bfloat16) * scale_a, b.to(tl.bfloat16) * scale_b)",
+    "make_tensor_map": "use tl.make_tensor_descriptor",
+}
+"""In `triton.language`."""
+
+CUDA: dict[str, str] = {
+    "globaltimer": "launches report their time: kernel[grid](...).cycles",
+    "smid": "programs do not know which core runs them",
+    "num_threads": "a program is not made of threads",
+    "num_warps": "a program is not made of warps",
+    "gdc_wait": NO_GPU,
+    "gdc_launch_dependents": NO_GPU,
+    "convert_custom_float8": NO_GPU,
+    "convert_custom_float8_sm70": NO_GPU,
+    "convert_custom_float8_sm80": NO_GPU,
+    "convert_fp8e4b15_to_float16": NO_GPU,
+    "convert_float16_to_fp8e4b15": NO_GPU,
+}
+"""In `triton.language.extra.cuda`."""
+
+LIBDEVICE: dict[str, str] = {
+    **{
+        f"{name}_{mode}": ROUNDING
+        for name in ("add", "sub", "mul", "div", "fma", "sqrt", "rcp")
+        for mode in ("rd", "ru", "rz")
+    },
+    **dict.fromkeys(
+        ("j0", "j1", "jn", "y0", "y1", "yn", "cyl_bessel_i0", "cyl_bessel_i1", "lgamma", "tgamma"),
+        "there is no such series on this machine yet",
+    ),
+    **dict.fromkeys(("nextafter", "byte_perm", "sad", "ilogb", "logb", "erfcx", "erfcinv", "normcdfinv"), "not written yet"),
+}  # fmt: skip
+"""In `triton.language.extra.libdevice`."""
+
+
+def _refuse(name: str, reason: str) -> Builtin:
+    def nothing(*args: Any, **kwargs: Any) -> None: ...
+
+    return Builtin(name, inspect.signature(nothing), reason, refused=reason)
+
+
+def names(table: dict[str, str]) -> dict[str, Builtin]:
+    """The names of a table as builtins that refuse to be used."""
+    return {name: _refuse(name, reason) for name, reason in table.items()}

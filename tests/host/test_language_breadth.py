@@ -1,0 +1,98 @@
+"""Names and habits of strangers' kernels: descriptors' rows, closures, unrolled loops, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dsalang as dsa
+import dsalang.language as tl
+from dsalang.language import libdevice
+
+BOTH = pytest.mark.parametrize("interpret", ["0", "1"], ids=["compiled", "interpreted"])
+
+
+@pytest.fixture(autouse=True)
+def _uncached(monkeypatch):
+    monkeypatch.setenv("DSA_CACHE", "0")
+
+
+@dsa.jit
+def rows(table, index, out, height, WIDTH: tl.constexpr, COUNT: tl.constexpr):
+    source = tl.make_tensor_descriptor(table, [height, WIDTH], [WIDTH, 1], [1, WIDTH - 1])
+    target = tl.make_tensor_descriptor(out, [height, WIDTH], [WIDTH, 1], [1, WIDTH - 1])
+    picked = tl.load(index + tl.arange(0, COUNT))
+    part = source.gather(picked, 2)
+    target.scatter(part * 2, picked, 1)
+
+
+@BOTH
+def test_rows_of_descriptors(interpret, monkeypatch):
+    monkeypatch.setenv("DSA_INTERPRET", interpret)
+    table = np.arange(20, dtype=np.float32).reshape(4, 5)
+    index = np.array([2, 0, 9], np.int32)  # the last one is outside
+    out = np.zeros((4, 5), np.float32)
+    rows[1](table, index, out, 4, WIDTH=5, COUNT=3)
+    expected = np.zeros((4, 5), np.float32)
+    for k in (2, 0):
+        expected[k, 1:4] = 2 * table[k, 2:5]
+    np.testing.assert_array_equal(out, expected)
+
+
+@dsa.constexpr_function
+def half(n, least=1):
+    return max(n // 2, least)
+
+
+@dsa.jit
+def habits(x, out, n, N: tl.constexpr):
+    tl.static_assert(not tl.target_info.is_cuda())
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    scale = tl.to_tensor(3.0)
+
+    def twice(a, by=2):
+        return a * by + shift
+
+    shift = 1.0
+    v = twice(v) + twice(v, by=scale)
+    square = lambda a: a * a  # noqa: E731
+    for step in tl.static_range(10):
+        if step > 2:
+            break
+        if step == 1:
+            continue
+        v += square(step)
+    for name in ("a", "b", "c"):
+        if name == "b":
+            break
+        v += half(N) + half(1)
+    tl.store(out + i, v + v[1:2] ** tl.cast(n, tl.float32) + libdevice.pow(v, 2))
+
+
+@BOTH
+def test_habits(interpret, monkeypatch):
+    monkeypatch.setenv("DSA_INTERPRET", interpret)
+    x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    habits[1](x, out, 3, N=8)
+    v = x * 2 + 1 + x * 3 + 1 + 4 + 4 + 1
+    np.testing.assert_allclose(out, v + v[1] ** 3 + v**2, rtol=1e-6)
+
+
+@dsa.jit
+def assembly(x):
+    tl.inline_asm_elementwise("add $0, $1;", "=r,r", [tl.load(x)], dtype=tl.int32, is_pure=True, pack=1)
+
+
+@dsa.jit
+def rounding(x):
+    tl.store(x, libdevice.add_rz(tl.load(x), 1.0))
+
+
+@BOTH
+@pytest.mark.parametrize(("kernel", "name"), [(assembly, "inline_asm_elementwise"), (rounding, "add_rz")])
+def test_refused(kernel, name, interpret, monkeypatch):
+    monkeypatch.setenv("DSA_INTERPRET", interpret)
+    with pytest.raises(dsa.CompileError, match=f"{name} is not available on this machine") as caught:
+        kernel[1](np.zeros(1, np.float32))
+    assert caught.value.hint
