@@ -44,6 +44,8 @@ class Rates:
 def loop_rates(uses: Sequence[RingUse], work: Work) -> dict[int, Rates]:
     """Rates by number of the rings that pass data between engines."""
     spans: dict[Block, dict[SSAValue, float]] = {}
+    stores = {op for use in uses for op, engine, _ in use.accesses if engine is Engine.ST}
+    store = max((work.transfer(op) for op in stores if isinstance(op, dsa.IssueOp)), default=0)
     rates: dict[int, Rates] = {}
     for number, use in enumerate(uses):
         if len(use.engines) < 2 or not use.repeats:
@@ -52,10 +54,10 @@ def loop_rates(uses: Sequence[RingUse], work: Work) -> dict[int, Rates]:
             spans[use.home] = spans_of(use.home, work)
         period = max(1, *work.block_busy(_iteration(use.home)).values())
         held = spans[use.home].get(use.slot, 0)
-        spare = int(
-            Engine.LD in use.engines
-        )  # the loads of a loop do not all come when it is ideal
-        wanted = ceil(held / period) + spare
+        wanted = ceil(held / period)
+        if Engine.LD in use.engines:
+            # The loads of a loop do not all come when it is ideal: one may have to wait for a store at the port.
+            wanted = ceil((held + store) / period) + 1
         rates[number] = Rates(held, period, _turns(use.home), max(2, wanted))
     return rates
 
