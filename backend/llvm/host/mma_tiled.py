@@ -6,6 +6,7 @@ registers, k ascending. Operands that are fp32 already and lie right are used wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ... import formats
@@ -19,7 +20,6 @@ from .walk import Elements, load_elements, mask_below, store_elements
 
 _STACK_BYTES = 128 * 1024
 """Panels up to this size are on the stack, bigger ones come from malloc."""
-_UNROLL = 4
 _DIRECT_ROWS = 32
 """With at most so many rows of D, packing fp32 panels of B costs more than it gains."""
 
@@ -226,24 +226,16 @@ def _block(
             places.append(Elements(at, p.d.fmt.bytes, t.lanes, mask))
     start = first * rows if fresh else [_load_d(t, place) for place in places]
 
-    def steps(s: Int, *values: Value, turns: int) -> list[Value]:
-        now = list(values)
-        for u in range(turns):
-            at = unit.add(s, u)
-            now = _step(t, a, b, at, now, rows, vectors)
-        return now
+    def step(s: Int, *values: Value) -> list[Value]:
+        return _step(t, a, b, s, values, rows, vectors)
 
-    turns = _UNROLL if t.steps >= 2 * _UNROLL else 1
-    whole = t.steps // turns * turns
-    values = unit.loop(0, whole, lambda s, *v: steps(s, *v, turns=turns), step=turns, carried=start)
-    for s in range(whole, t.steps):
-        values = steps(s, *values, turns=1)
+    values = unit.loop(0, t.steps, step, carried=start)
     for place, value in zip(places, values):
         _store_d(t, place, value)
 
 
 def _step(
-    t: _Tiled, a: _Place, b: _Place, s: Int, values: list[Value], rows: int, vectors: int
+    t: _Tiled, a: _Place, b: _Place, s: Int, values: Sequence[Value], rows: int, vectors: int
 ) -> list[Value]:
     unit = t.unit
     there = unit.at(b.pointer, unit.mul(s, b.step))
