@@ -36,6 +36,7 @@ def test_position_of_an_extreme_alone_decides_a_branch():
             tl.store(out, 1)
         if tl.argmax(tl.arange(0, 3), 0) == 2:
             tl.store(out + 1, 7)
+        tl.store(out + 2, tl.max(tl.arange(0, 3), 0, return_indices=True)[0])
 
-    (out,) = agree(kernel, np.zeros(2, np.int32), grid=(2,))
-    assert out.tolist() == [0, 7]
+    (out,) = agree(kernel, np.zeros(3, np.int32), grid=(2,))
+    assert out.tolist() == [0, 7, 2]

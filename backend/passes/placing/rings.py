@@ -89,10 +89,10 @@ def _memory_values(entry: Block, core: set[SSAValue]) -> Iterator[SSAValue]:
         values: list[SSAValue] = list(op.results)
         if isinstance(op, scf.ForOp | scf.WhileOp):
             values += [arg for region in op.regions for arg in region.block.args]
-        # Of these, results that nobody uses are not written.
-        spared = isinstance(op, tile.ArgReduceOp | tile.AtomicListOp)
+        if isinstance(op, tile.ArgReduceOp | tile.AtomicListOp) and not op.result.uses:
+            values.remove(op.result)  # it is not written
         for value in values:
-            if value not in core and not is_view(value) and (value.uses or not spared):
+            if value not in core and not is_view(value):
                 yield value
 
 
