@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from .driver.binding import Driver
 
 scoped: ContextVar[Device | None] = ContextVar("dsalang_device", default=None)
 """The device of the innermost `with device:`."""
+
+_outer: ContextVar[tuple[Device | None, ...]] = ContextVar("dsalang_outer_devices", default=())
 
 _ALIGN = 4096
 
@@ -59,7 +61,6 @@ class Device:
         self.clock = Clock()
         self._numbers = itertools.count(1)
         self._buffers: dict[int, NDArray[np.uint8]] = {}
-        self._scopes: list[Token[Device | None]] = []
 
     def __repr__(self) -> str:
         where = "the emulator" if self.driver is None else self.driver.path
@@ -162,11 +163,14 @@ class Device:
             self._finalizer()
 
     def __enter__(self) -> Device:
-        self._scopes.append(scoped.set(self))
+        _outer.set((*_outer.get(), scoped.get()))
+        scoped.set(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        scoped.reset(self._scopes.pop())
+        *outer, before = _outer.get()
+        scoped.set(before)
+        _outer.set(tuple(outer))
 
 
 class _Free:

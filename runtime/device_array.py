@@ -75,10 +75,13 @@ class DeviceArray:
         return self.device.driver is not None
 
     def __dsa_view__(self, name: str) -> ArrayView:
-        if not self._finalizer.alive:
-            raise LaunchError(f"argument {name!r} is a device array that has been freed")
+        self._check_alive(f"argument {name!r}")
         strides = [self.format.bytes * prod(self.shape[d + 1 :]) for d in range(len(self.shape))]
         return strided_view(self.format, self.address, self.shape, strides, True, self)
+
+    def _check_alive(self, what: str) -> None:
+        if not self._finalizer.alive:
+            raise LaunchError(f"{what} is a device array that has been freed")
 
     def free(self) -> None:
         """Give the memory back now, when all work on the device is done, not when the object dies."""
@@ -91,6 +94,7 @@ class DeviceArray:
         With a stream the copy comes after what is on it, and the call returns at once; the values are those of
         now. Without one, after everything on the device.
         """
+        self._check_alive(repr(self))
         values = self._host(array)
         if stream is None:
             self.device.synchronize()
@@ -115,6 +119,7 @@ class DeviceArray:
         return self._check(stream).copy(COPY_OUT, self.nbytes, self._read, self)
 
     def _read(self) -> NDArray[Any]:
+        self._check_alive(repr(self))
         values = np.empty(self.shape, self.dtype)
         self.device.read(self.address, values)
         return values

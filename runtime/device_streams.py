@@ -55,7 +55,7 @@ class Pending:
 
     def __init__(self, stream: Stream) -> None:
         self.span: Span | None = None
-        self._stream = stream
+        self.stream = stream
         self._done = threading.Event()
         self._value: Any = None
         self._error: BaseException | None = None
@@ -67,10 +67,21 @@ class Pending:
 
     def result(self) -> Any:
         """Wait; the report of a launch, the array of a copy to the host. Raises what the work raised."""
-        self._stream.device.check_not_inside()
+        error = self.error()
+        if error is not None:
+            self.stream.tell(error)
+            raise error
+        return self._value
+
+    def error(self) -> BaseException | None:
+        """Wait; what the work raised, None when it went well."""
+        self.stream.device.check_not_inside()
         self._done.wait()
+        return self._error
+
+    def value_now(self) -> Any:
+        """The value of work that is done, for work behind it. Raises its error."""
         if self._error is not None:
-            self._stream.forgive(self._error)
             raise self._error
         return self._value
 
@@ -108,8 +119,8 @@ class Event:
 class Stream:
     """Work in order, beside other streams. Threads may share one.
 
-    When work fails, work behind it on the stream is not done and fails with the same error, until somebody has
-    got the error from `result`, `wait` or `synchronize`.
+    When work fails, what has been submitted behind it fails with the same error, until `result`, `wait` or
+    `synchronize` has raised it.
 
     Args:
         device: where the work is done.
@@ -120,7 +131,9 @@ class Stream:
         self.device = device
         self.name = name or f"stream {self.device.new_stream_number()}"
         self.time = 0.0
+        self._lock = threading.Lock()
         self._error: BaseException | None = None
+        self._told: BaseException | None = None
         self._last: Pending | None = None
 
     def __repr__(self) -> str:
@@ -153,26 +166,29 @@ class Stream:
 
     def wait(self, event: Event) -> None:
         """Let work that is submitted from now on come after an event of any stream of the device."""
-        if event.pending._stream.device is not self.device:
+        if event.pending.stream.device is not self.device:
             raise LaunchError("a stream can only wait for events of its own device")
 
         def catch_up() -> None:
-            if event.pending._error is not None:
-                raise event.pending._error
-            self.time = max(self.time, event.pending._value)
+            self.time = max(self.time, event.pending.value_now())
 
         self._put(Pending(self), catch_up)
 
     def synchronize(self) -> None:
-        """Wait until all is done. Raises the first error that nobody has got yet."""
+        """Wait until all is done. Raises the error of failed work unless `result` or `wait` has raised it already."""
         last = self._last
-        if last is not None:
+        if last is not None and last.error() is not self._told:
             last.result()
 
-    def forgive(self, error: BaseException) -> None:
-        """The error has been told."""
-        if self._error is error:
-            self._error = None
+    def tell(self, error: BaseException) -> None:
+        """The user gets the error: what is submitted from now on is done again."""
+        self._told = error
+
+        def clear() -> None:
+            if self._error is error:
+                self._error = None
+
+        self.device.executor.put(clear)
 
     def _submit(
         self, resource: str, label: str, work: Callable[[], tuple[Any, float]], alive: object
@@ -198,8 +214,9 @@ class Stream:
                     error = self._error = raised
             pending.finish(value, error)
 
-        self._last = pending
-        self.device.executor.put(step)
+        with self._lock:
+            self._last = pending
+            self.device.executor.put(step)
 
 
 class Executor:
