@@ -39,13 +39,15 @@ def _box(draw: st.DrawFn) -> Case:
     width = draw(st.sampled_from([1, 2, 4, 8]))
     size = tuple(draw(st.integers(1, (1, 90, 12, 6, 4, 3)[ndim])) for _ in range(ndim))
     hbm_stride, sram_stride = [0] * ndim, [0] * ndim
+    order = draw(st.permutations(range(ndim))) if draw(st.booleans()) else tuple(range(ndim))
     hbm_run = sram_run = width
     for d in reversed(range(ndim)):
+        h = order[d]
         hbm_run *= draw(st.sampled_from([1, 1, 1, 2]))
         sram_run *= draw(st.sampled_from([1, 1, 1, 2]))
-        hbm_stride[d] = draw(st.sampled_from([1, 1, 1, 1, -1, 0])) * hbm_run
+        hbm_stride[h] = draw(st.sampled_from([1, 1, 1, 1, -1, 0])) * hbm_run
         sram_stride[d] = draw(st.sampled_from([1, 1, 1, -1])) * sram_run
-        hbm_run, sram_run = hbm_run * size[d], sram_run * size[d]
+        hbm_run, sram_run = hbm_run * size[h], sram_run * size[d]
     cut = [draw(st.sampled_from(["full", "full", "high", "any"])) for _ in size]
     lo = tuple(draw(st.integers(-2, n)) if c == "any" else 0 for n, c in zip(size, cut))
     hi = tuple(n if c == "full" else draw(st.integers(-1, n + 2)) for n, c in zip(size, cut))

@@ -13,7 +13,7 @@ from . import helpers, lanes
 from .abi import Fault, Slot
 from .build import I64, Bool, Int, Value, constant, wrap
 from .unit import FAR, Unit
-from .walk import Space, merge
+from .walk import Space, injective, merge
 
 _UNSIGNED = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
@@ -158,7 +158,7 @@ class _Box:
         slot = unit.allocate(8)
 
         def check() -> None:
-            low, reach = unit.add(self.hbm, self._hbm_start()), self.width
+            low, reach = unit.add(self.hbm, self.hbm_offset()), self.width
             for dim, length in enumerate(self.length):
                 if self.indexed(dim):
                     below, span = self._index_extent(dim)
@@ -172,7 +172,8 @@ class _Box:
         unit.when(unit.negate(self.empty), check)
         return slot
 
-    def _hbm_start(self) -> Int:
+    def hbm_offset(self) -> Int:
+        """Bytes from the tile's first element to the box's in HBM, apart from index vectors."""
         skip = [self.indexed(dim) for dim in range(len(self.length))]
         return self._start(self.hbm_stride, skip)
 
@@ -208,7 +209,8 @@ def _copy(unit: Unit, box: _Box, delta: Value, tile: Value, into_hbm: bool) -> N
         return
     fixed = {d for d in range(len(box.length)) if box.indexed(d)}
     space = merge(unit, box.length, [box.hbm_stride, box.sram_stride], fixed)
-    start = unit.add(box.hbm, box._hbm_start())
+    space = _ordered(box, space, fixed, into_hbm)
+    start = unit.add(box.hbm, box.hbm_offset())
     array = unit.host_pointer(start, delta)
 
     def move(there: Int, here: Int, bytes_: Int | None) -> None:
@@ -221,6 +223,24 @@ def _copy(unit: Unit, box: _Box, delta: Value, tile: Value, into_hbm: bool) -> N
             unit.store(unit.load(box.element, source), to)
 
     _nest(unit, box, space, fixed, 0, 0, 0, move)
+
+
+def _ordered(box: _Box, space: Space, fixed: set[int], into_hbm: bool) -> Space:
+    """The dim that is contiguous in HBM innermost, where the order of elements does not matter."""
+    strides = box.hbm_stride if into_hbm else box.sram_stride
+    if (into_hbm and fixed) or not injective(box.size, strides, box.width):
+        return space
+    order = list(range(len(space.sizes)))
+    for place, dim in enumerate(space.dims):
+        step = space.strides[0][place]
+        if dim not in fixed and isinstance(step, int) and step == box.width:
+            order.remove(place)
+            order.append(place)
+    return Space(
+        [space.sizes[d] for d in order],
+        [[row[d] for d in order] for row in space.strides],
+        [space.dims[d] for d in order],
+    )
 
 
 def _nest(
