@@ -33,6 +33,7 @@ from dsalang._jit.specialize import from_signature
 from dsalang._runtime.fast.engine import Program
 from dsalang._runtime.memory import Memory
 
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "rings.md"
 LATENCIES = (100, 400, 1600)
 BANDWIDTHS = (0.25, 1.0, 4.0)
 ALLOWED = 0.02
@@ -57,10 +58,18 @@ def attention(target: Target) -> roofline.Shot:
     )  # fmt: skip
 
 
+def tight(target: Target) -> roofline.Shot:
+    """The same with tiles so large that not every ring gets the slots it wants."""
+    shot = matmul(target)
+    blocks = {"BLOCK_M": 512, "BLOCK_N": 512, "BLOCK_K": 256}
+    return replace(shot, grid=(4,), constants={**shot.constants, **blocks})
+
+
 SHOTS = {
     "vector add": roofline.vector_add,
     "softmax": roofline.rows(roofline.kernels.softmax_rows, 0),
     "matmul": matmul,
+    "matmul, large tiles": tight,
     "matmul + gelu": roofline.linear_gelu,
     "attention": attention,
 }
@@ -169,6 +178,21 @@ def machine(latency: int, bandwidth: float) -> Target:
     return replace(edge, name=f"{rate / 1e9:g} GB/s", hbm=hbm)
 
 
+def page(lines: Sequence[tuple[str, ...]]) -> str:
+    """The text of docs/rings.md."""
+    head = [
+        "# Ring depths",
+        "",
+        "The slots that the compiler chooses on `edge` with other HBM latencies (cycles) and bandwidths, one number per ring in the",
+        "order of declaration, beside the best of all other choices that fit into SRAM: `num_stages` 1 to 6, and each ring with one slot",
+        "less, one more and three more. Cycles are emulated. Written by `python benchmarks/rings.py --write`.",
+        "",
+        "| kernel | latency | HBM | chosen | cycles | best other | cycles | gain |",
+        "| --- | ---: | ---: | --- | ---: | --- | ---: | ---: |",
+    ]
+    return "\n".join([*head, *(f"| {' | '.join(line)} |" for line in lines), ""])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -176,7 +200,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="only kernels whose name contains one of these")
     parser.add_argument("--quick", action="store_true", help="only the corners of the sweep")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--write", action="store_true", help="write docs/rings.md")
     options = parser.parse_args()
+    lines: list[tuple[str, ...]] = []
     table = Table(title="slots per ring, in order of declaration")
     for column in ("kernel", "latency", "HBM", "chosen", "cycles", "best other", "cycles", "gain"):
         table.add_column(column, justify="left" if column == "kernel" else "right")
@@ -197,16 +223,20 @@ def main() -> int:
                 best = min(tried, key=lambda choice: choice.cycles)
                 cycles = kernel.emulated(best.slots)
                 gain = 1 - cycles / chosen
-                table.add_row(
+                row = (
                     name, str(latency), target.name, _text(slots), f"{chosen:,}", _text(best.slots),
                     f"{cycles:,}", f"{gain:+.2%}",
                 )  # fmt: skip
+                table.add_row(*row)
+                lines.append(row)
                 if gain > ALLOWED:
                     failures.append(
                         f"{name}, {latency} cycles, {target.name}: {_text(best.slots)} is faster than "
                         f"{_text(slots)} by {gain:.1%}"
                     )
     Console(width=130).print(table)
+    if options.write:
+        PAGE.write_text(page(lines))
     for failure in failures:
         print(f"FAILED {failure}", file=sys.stderr)
     return 1 if failures and options.check else 0

@@ -93,10 +93,11 @@ class CompiledKernel:
                     f"{self.image.name} has no scalar argument {name!r}",
                     hint=f"its scalar arguments are {', '.join(scalars) or 'none'}",
                 )
-        return predict(self._module, self.target, list(args.values()), grid_of(grid, args))
+        return predict(self.module, self.target, list(args.values()), grid_of(grid, args))
 
     @cached_property
-    def _module(self) -> ModuleOp:
+    def module(self) -> ModuleOp:
+        """The IR after all passes, with flags; for looking at, not for changing."""
         return dsa_ir(self.source, self.specialization, self.target)
 
     @property
@@ -151,7 +152,7 @@ def _text(kernel: CompiledKernel, name: str) -> str:
 
     # IR is not kept in images, which come from the cache; parsing again gives the same.
     if name == "dsa":
-        return print_ir(kernel._module)
+        return print_ir(kernel.module)
     return print_ir(tile_ir(kernel.source, kernel.specialization))
 
 

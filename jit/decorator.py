@@ -27,6 +27,7 @@ from .specialize import Specialization, from_signature, specialize
 if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
     from dsalang._backend.target import Target
+    from dsalang._runtime.profile import Profile
 
     from .compiled import CompiledKernel
 
@@ -184,6 +185,42 @@ class JITFunction:
             return CompiledKernel(self.source, spec, target, image)
         except UserError as error:
             raise error.with_traceback(None) from None
+
+    def profile(self, *args: Any, grid: Any, show: bool = True, **kwargs: Any) -> Profile:
+        """Launch, and tell where the time went.
+
+        Args:
+            args, grid, kwargs: as for `run`.
+            show: print the profile as text.
+
+        Returns:
+            Busy and stall cycles by engine with their reasons, HBM bytes by array, SRAM in use over time, the roofline
+            point; `.json(path)`, `.html(path)` (one file, with pictures), shown by notebooks.
+
+        Raises:
+            LaunchError: the kernel is interpreted, which has no times, or the grid has no programs.
+        """
+        from dsalang._backend.image.uses import ring_uses
+        from dsalang._runtime.profile import Profile
+
+        try:
+            compiled, sizes, _ = self.prepared(args, kwargs, grid)
+            report = finished(self.ready(args, {**kwargs, "timeline": True}, sizes)())
+        except UserError as error:
+            raise error.with_traceback(None) from None
+        if report is None:
+            raise LaunchError(
+                f"{self.source.name} is interpreted, which has no times",
+                hint="unset DSA_INTERPRET, or use dsa.jit without interpret=True",
+            )
+        if not report.cores:
+            raise LaunchError(f"grid {sizes} has no programs, so there is nothing to profile")
+        static = compiled.latency_cycles is not None
+        uses = None if static else ring_uses(compiled.module, compiled.image)
+        found = Profile(report, uses)
+        if show:
+            print(found.text)
+        return found
 
     def prepared(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any
