@@ -57,7 +57,7 @@ BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8e4m3": 1, "int8": 1, "int32": 4}
 
 def matmul(fmt: str) -> Callable[[Target], Shot]:
     def shot(target: Target) -> Shot:
-        size = 2048 if target.cores == 1 else 8192
+        size = 2048 if target.cores == 1 else {1: 12288, 2: 8192}[BYTES[fmt]]
         out = {"int8": "int32"}.get(fmt, "bf16")
         bm, bn, bk = (512, 512, 256) if target.cores == 1 else (512, 1024, 256)
         pointers = {"a": f"*{fmt}:16", "b": f"*{fmt}:16", "c": f"*{out}:16"}
@@ -74,8 +74,7 @@ def matmul(fmt: str) -> Callable[[Target], Shot]:
 
 
 def linear_gelu(target: Target) -> Shot:
-    m = 1024 if target.cores == 1 else 8192
-    n, k = (1024, 1024) if target.cores == 1 else (4096, 1024)
+    m = n = k = 1024 if target.cores == 1 else 8192
     bm, bn, bk = (256, 512, 256) if target.cores == 1 else (512, 512, 256)
     pointers = dict.fromkeys(("x", "w", "bias", "y"), "*fp16:16")
     values = dict(M=m, N=n, K=k, stride_xm=k, stride_wk=n, stride_ym=n)
