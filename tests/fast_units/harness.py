@@ -188,21 +188,28 @@ class Machine:
         return bool((self.padded[:GUARD] == 0xA5).all() and (self.padded[-GUARD:] == 0xA5).all())
 
 
+def call_unit(address: int, machine: Machine) -> int:
+    """Run compiled code; what it returns."""
+    memories = (machine.sram, machine.values, machine.context)
+    return int(_SIGNATURE(address)(*(m.ctypes.data for m in memories)))
+
+
 def bound_call(address: int, case: Case) -> Callable[[], int]:
     """A function that runs compiled code on memories of its own, again and again."""
     machine, function = Machine(case), _SIGNATURE(address)
-    pointers = (a.ctypes.data for a in (machine.sram, machine.values, machine.context))
-    sram, values, context = pointers
-    return lambda machine=machine: function(sram, values, context)  # type: ignore[misc]
+    sram, values, context = (m.ctypes.data for m in (machine.sram, machine.values, machine.context))
+
+    def call(machine: Machine = machine) -> int:
+        return int(function(sram, values, context))
+
+    return call
 
 
 def run_unit(address: int, case: Case) -> Result:
     """Run compiled code once."""
     machine = Machine(case)
     context = machine.context
-    code = _SIGNATURE(address)(
-        machine.sram.ctypes.data, machine.values.ctypes.data, context.ctypes.data
-    )
+    code = call_unit(address, machine)
     assert machine.unharmed, case.what
     moved = int(context[Slot.READ_BYTES]), int(context[Slot.WRITTEN_BYTES])
     return Result(machine.sram, machine.arrays, int(context[Slot.BURST_BYTES]), moved, code)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from dsalang._backend import formats
 from dsalang._backend.isa.table import INVALID_OFFSET, NONE, AtomicKind
+from dsalang._backend.llvm.host.abi import Slot
 
 from .draw import drawn
-from .harness import PAGE, Case, check, random_bytes
+from .harness import PAGE, Case, Machine, call_unit, check, compile_units, random_bytes
 from .test_vexec import values
 
 SRAM = 4096
@@ -201,3 +202,25 @@ def test_bounds() -> None:
         _row(op="dma.store", hbm_stride=(0,)),
         _row(op="dma.store", hbm_stride=(2,)),
     ])  # fmt: skip
+
+
+def _faulting(case: Case) -> dict[Slot, int]:
+    """What the context says after a unit ran."""
+    machine = Machine(case)
+    (address,) = compile_units([case])
+    call_unit(address, machine)
+    return {slot: int(machine.context[slot]) for slot in Slot if slot is not Slot.SIZE}
+
+
+def test_faults_say_where() -> None:
+    context = _faulting(_row(hbm=PAGE + HBM - 60, lo=(1,), hi=(16,), opened={"sram": 0}))
+    assert context[Slot.SEGMENT] == 0 and context[Slot.READ_BYTES] == 60
+    context = _faulting(_row(opened={"hbm": PAGE + HBM - 8}))
+    assert context[Slot.FAULT_ADDRESS] == PAGE + HBM - 8 and context[Slot.FAULT_BYTES] == 64
+    context = _faulting(_row(opened={"hbm": 2 * PAGE, "sram": 5000}))
+    assert context[Slot.SEGMENT] == 1
+    assert context[Slot.FAULT_ADDRESS] == 5000 and context[Slot.FAULT_BYTES] == 64
+    context = _faulting(_row(opened={"hbm": PAGE, "hi.0": 3, "sram": -7}))
+    assert context[Slot.FAULT_FIELD] == 2 and context[Slot.FAULT_VALUE] == -7
+    context = _faulting(_row(op="dma.store", opened={"hbm": 0}))
+    assert context[Slot.SEGMENT] == -1 and context[Slot.FAULT_ADDRESS] == 0

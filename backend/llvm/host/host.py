@@ -18,6 +18,7 @@ class Host:
         pair_dot: intrinsic <n x i32> f(<2n x i16>, <2n x i16>) that sums products of neighbours, or ''.
         quad_dot: intrinsic <n x i32> f(<n x i32> sum, unsigned <4n x i8>, signed <4n x i8>), the same with four, or ''.
         permutes: by number of lanes, intrinsic <n x i32> f(<n x i32> table, <n x i32> index).
+        scales: by number of fp32 lanes, intrinsic f(x, n, passed through, mask, rounding) that gives x * 2^n.
     """
 
     vector_bytes: int
@@ -25,6 +26,7 @@ class Host:
     pair_dot: str = ""
     quad_dot: str = ""
     permutes: tuple[tuple[int, str], ...] = ()
+    scales: tuple[tuple[int, str], ...] = ()
 
     @property
     def lanes(self) -> int:
@@ -39,6 +41,7 @@ AVX512 = Host(
     "llvm.x86.avx512.pmaddw.d.512",
     "",
     (_PERMUTE_8, (16, "llvm.x86.avx512.permvar.si.512")),
+    ((16, "llvm.x86.avx512.mask.scalef.ps.512"),),
 )
 AVX512_VNNI = replace(AVX512, quad_dot="llvm.x86.avx512.vpdpbusd.512")
 AVX2 = Host(32, 16, "llvm.x86.avx2.pmadd.wd", "", (_PERMUTE_8,))

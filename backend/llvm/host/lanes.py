@@ -5,14 +5,13 @@ The rules are those of `docs/numerics.md`. Floats are computed in fp32; what a n
 
 from __future__ import annotations
 
+import llvmlite.ir as ir
+
 from ... import formats
 from ...formats import Format
 from ...numerics.convert import FLOAT_LAYOUTS
 from .build import F16, F32, F64, I1, I8, I16, I32, I64, Code, Value, constant, vector
 
-import llvmlite.ir as ir  # isort: skip
-
-FP32 = formats.by_name("fp32")
 _INTEGERS = {1: I8, 2: I16, 4: I32, 8: I64}
 
 

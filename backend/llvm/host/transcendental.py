@@ -12,8 +12,11 @@ import llvmlite.ir as ir
 import numpy as np
 
 from ...numerics import transcendental as definition
-from .build import F32, F64, I32, I64, Code, Value, constant, list_constant, vector
+from .build import F32, F64, I16, I32, I64, Code, Value, constant, list_constant, vector
 from .lanes import is_nan
+
+_CURRENT_ROUNDING = 4
+"""Operand of x86 intrinsics: round as the processor is set, to nearest even."""
 
 
 def call(code: Code, name: str, x: Value) -> Value:
@@ -52,6 +55,12 @@ def _polynomial(code: Code, x: Value, coefficients: Sequence[np.float32]) -> Val
 
 def _scale(code: Code, x: Value, n: Value) -> Value:
     b = code.b
+    known = dict(code.host.scales).get(x.type.count)
+    if known is not None:
+        # one rounding, as in the definition, whose first product is exact
+        return code.call(
+            known, x.type, x, n, x, constant(I16, -1), constant(I32, _CURRENT_ROUNDING)
+        )
     whole = b.fptosi(n, vector(I32, x.type.count))
     first = b.ashr(whole, constant(whole.type, 1))
     for part in (first, b.sub(whole, first)):
