@@ -286,7 +286,9 @@ class JITFunction:
 
         chosen = options.get("target")
         device = devices.device_of(arguments, options)
-        target = resolve(device.target if device is not None and chosen is None else chosen)
+        if device is not None and chosen is None:
+            chosen = devices.target_of(device, options)
+        target = resolve(chosen)
         image = self._image(spec, target)
         check_deadline(image, target, self._wanted(options).deadline_us, self.source)
         if device is not None:
