@@ -7,6 +7,7 @@ counted and shown once.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import traceback
@@ -40,10 +41,15 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, default=None)
-    parser.add_argument("--deletions", action="store_true", help="delete set/wait pairs of every fifth kernel")
-    parser.add_argument("--shrink", type=float, default=0, help="seconds to make a failing kernel smaller")
+    parser.add_argument(
+        "--deletions", action="store_true", help="delete set/wait pairs of every fifth kernel"
+    )
+    parser.add_argument(
+        "--shrink", type=float, default=0, help="seconds to make a failing kernel smaller"
+    )
     parser.add_argument("--quiet", action="store_true", help="do not print the kernels of failures")
     options = parser.parse_args()
+    os.environ["DSA_VERIFY"] = "1"
     if options.only is not None:
         kernel = write_kernel(Random(options.only))
         print(kernel.text, kernel.grid, kernel.scalars, kernel.aliases)
@@ -64,7 +70,10 @@ def main() -> int:
             key = signature_of(error)
             failures[key] += 1
             if failures[key] == 1:
-                print(f"seed {seed}: {len(kernel.text.splitlines())} lines: {str(error)[:900]}", flush=True)
+                print(
+                    f"seed {seed}: {len(kernel.text.splitlines())} lines: {str(error)[:900]}",
+                    flush=True,
+                )
                 if not options.quiet:
                     traceback.print_exc()
                 if options.shrink:

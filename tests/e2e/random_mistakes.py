@@ -31,9 +31,58 @@ from dsalang._backend.errors import CompileError, LaunchError, UserError
 from dsalang._backend.target import Target
 from dsalang._runtime.reference.options import Options
 
-NUMBERS = ("0", "1", "-1", "3", "64", "1.5", "True", "None", "1 << 40", "'text'", "10 ** 6", "(1, 2)", "float('inf')")
-OPERATORS = ("+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "<", "==", "@", "**", ",", "and", "in", "is")
-NAMES = ("n", "m", "scale", "p0", "p1", "bins", "tl", "dsa", "pid", "nowhere", "tl.int8", "tl.float64", "k", "len")
+NUMBERS = (
+    "0",
+    "1",
+    "-1",
+    "3",
+    "64",
+    "1.5",
+    "True",
+    "None",
+    "1 << 40",
+    "'text'",
+    "10 ** 6",
+    "(1, 2)",
+    "float('inf')",
+)
+OPERATORS = (
+    "+",
+    "-",
+    "*",
+    "/",
+    "//",
+    "%",
+    "&",
+    "|",
+    "^",
+    "<<",
+    ">>",
+    "<",
+    "==",
+    "@",
+    "**",
+    ",",
+    "and",
+    "in",
+    "is",
+)
+NAMES = (
+    "n",
+    "m",
+    "scale",
+    "p0",
+    "p1",
+    "bins",
+    "tl",
+    "dsa",
+    "pid",
+    "nowhere",
+    "tl.int8",
+    "tl.float64",
+    "k",
+    "len",
+)
 CALLS = ("load", "store", "sum", "max", "argmin", "arange", "full", "dot", "trans", "cumsum", "exp", "clamp",
          "where", "zeros", "permute", "reshape", "broadcast_to", "atomic_add", "atomic_cas", "cdiv", "program_id",
          "static_assert", "softmax", "expand_dims", "sort", "int32", "float8e5", "range", "constexpr")  # fmt: skip
@@ -83,7 +132,11 @@ def _change(text: str, rng: Random) -> str:
     if token.type == tokenize.NUMBER:
         new = rng.choice(NUMBERS)
     elif token.type == tokenize.OP:
-        new = rng.choice(OPERATORS) if token.string in OPERATORS else rng.choice(["", ",", token.string])
+        new = (
+            rng.choice(OPERATORS)
+            if token.string in OPERATORS
+            else rng.choice(["", ",", token.string])
+        )
     elif keyword.iskeyword(token.string):
         new = rng.choice(["not", "if", "and", "None", ""])
     elif rng.random() < 0.5:
@@ -105,7 +158,11 @@ def check_mistake(kernel: RandomKernel, seed: int) -> str:
         with defined(kernel.text) as function, np.errstate(all="ignore"):
             launch = launch_of(function, kernel, arrays)
             image = launch.image(target)
-            launch.run(image, target, Options(timeline=False, max_cycles=3_000_000, write=lambda line: None))
+            launch.run(
+                image,
+                target,
+                Options(timeline=False, max_cycles=3_000_000, write=lambda line: None),
+            )
     except CompileError as error:
         assert error.loc is not None, f"no place: {error}"
         assert error.loc.excerpt(), f"no excerpt: {error}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from e2e.random_text import PER, SPAN, RandomKernel
 from numpy.typing import NDArray
 
 from dsalang._backend.errors import DeviceError, InternalError, SramOverflowError
@@ -31,8 +31,6 @@ from dsalang._jit.launch import argument_bits, memory_of, run_interpreted
 from dsalang._jit.specialize import specialize
 from dsalang._runtime.reference.engine import run
 from dsalang._runtime.reference.options import Options
-
-from .random_text import PER, SPAN, RandomKernel
 
 NUMPY = {
     "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
@@ -55,7 +53,9 @@ def data_of(kernel: RandomKernel, seed: int) -> Arrays:
         if array.kind == "f":
             values = (rng.integers(-20, 20, size) / 4).astype(kind)
             if rng.random() < 0.2:
-                values[rng.integers(0, size, 8)] = np.array([np.nan, np.inf, -np.inf, 0] * 2).astype(kind)
+                values[rng.integers(0, size, 8)] = np.array(
+                    [np.nan, np.inf, -np.inf, 0] * 2
+                ).astype(kind)
         else:
             low = 0 if array.dtype[0] == "u" else -12
             values = rng.integers(low, 20, size).astype(kind)
@@ -123,7 +123,7 @@ def tiny_target(rng: Random) -> Target:
     )  # fmt: skip
 
 
-def check_same(kernel: RandomKernel, want: Arrays, got: Arrays, what: str) -> None:
+def check_same(want: Arrays, got: Arrays, what: str) -> None:
     """Exact values, NaN equal to NaN; `apx` within a tolerance."""
     for name, expected in want.items():
         found = got[name]
@@ -153,7 +153,6 @@ def check_kernel(kernel: RandomKernel, seed: int, stats: dict[str, int] | None =
 
     Raises AssertionError or whatever goes wrong.
     """
-    os.environ["DSA_VERIFY"] = "1"
     stats = stats if stats is not None else {}
     rng = Random(seed)
     arrays = data_of(kernel, seed)
@@ -173,7 +172,7 @@ def check_kernel(kernel: RandomKernel, seed: int, stats: dict[str, int] | None =
                 stats["overflow"] = stats.get("overflow", 0) + 1
                 continue
             launch.run(image, target, Options(timeline=False))
-            check_same(kernel, expected, got, f"{target.name} against the interpreter")
+            check_same(expected, got, f"{target.name} against the interpreter")
             if plain is None:
                 plain = got
             same_bits(plain, got, f"{target.name} against {machines[0].name}")
@@ -218,7 +217,9 @@ def check_deletions(kernel: RandomKernel, seed: int, samples: int = 2) -> list[s
                     same_bits(plain, got, "without a pair")
                 except (DeviceError, MismatchError, InternalError) as error:
                     if not caught:
-                        raise MismatchError(f"the checker missed a deleted pair: {error}") from error
+                        raise MismatchError(
+                            f"the checker missed a deleted pair: {error}"
+                        ) from error
                     word = "noticed"
                     break
             words.append(word)

@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from .random_text import RandomKernel
+from e2e.random_text import RandomKernel
 
 
-def shrink(kernel: RandomKernel, fails: Callable[[RandomKernel], bool], seconds: float) -> RandomKernel:
+def shrink(
+    kernel: RandomKernel, fails: Callable[[RandomKernel], bool], seconds: float
+) -> RandomKernel:
     """The smallest kernel found for which `fails` is still true."""
     end = time.monotonic() + seconds
     changed = True
@@ -83,7 +85,9 @@ def _expression_edits(tree: ast.Module) -> Iterator[Callable[[], None]]:
             if isinstance(value, ast.expr) and _worth(value):
                 for child in _parts(value):
 
-                    def put(parent: ast.AST = parent, name: str = name, child: ast.expr = child) -> None:
+                    def put(
+                        parent: ast.AST = parent, name: str = name, child: ast.expr = child
+                    ) -> None:
                         setattr(parent, name, child)
 
                     yield put
@@ -94,14 +98,18 @@ def _expression_edits(tree: ast.Module) -> Iterator[Callable[[], None]]:
                     if isinstance(item, ast.expr) and _worth(item):
                         for child in _parts(item):
 
-                            def put_item(value: list[ast.expr] = value, at: int = at, child: ast.expr = child) -> None:
+                            def put_item(
+                                value: list[ast.expr] = value, at: int = at, child: ast.expr = child
+                            ) -> None:
                                 value[at] = child
 
                             yield put_item
 
 
 def _worth(node: ast.expr) -> bool:
-    return not isinstance(node, ast.Constant | ast.Name | ast.Attribute) or isinstance(node, ast.Call)
+    return not isinstance(node, ast.Constant | ast.Name | ast.Attribute) or isinstance(
+        node, ast.Call
+    )
 
 
 def _parts(node: ast.expr) -> Iterator[ast.expr]:

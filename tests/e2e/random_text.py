@@ -226,7 +226,9 @@ class Writer:
         elif form == "arg":
             name = self.one_of("max", "min")
             pick = self.rng.choice([0, 0, 1])
-            text = f"tl.{name}({self.expr('f', whole, depth)}, {given}, return_indices=True)[{pick}]"
+            text = (
+                f"tl.{name}({self.expr('f', whole, depth)}, {given}, return_indices=True)[{pick}]"
+            )
             return text if not pick else f"{text}.to(tl.float32)"
         elif form == "xor":
             text = f"tl.xor_sum({self.expr('i', whole, depth)}, {tail}"
@@ -307,13 +309,17 @@ class Writer:
             return self.rng.choice(same)
         if not shape:
             if kind == "i":
-                return self.rng.choice(["n", "m", "pid", f"tl.full((), {self.rng.randrange(-9, 9)}, tl.int32)"])
+                return self.rng.choice(
+                    ["n", "m", "pid", f"tl.full((), {self.rng.randrange(-9, 9)}, tl.int32)"]
+                )
             return self.one_of("scale", f"(n * {self.rng.choice([0.5, 0.25, 2.0])})")
         sizes = "".join(f"{n}, " for n in shape)
         form = self.rng.randrange(4)
         if form == 0 and len(shape) == 1:
             offset = self.rng.randrange(-3, 4)
-            return f"(tl.arange({offset}, {shape[0] + offset})" + (")" if kind == "i" else " * 0.5)")
+            return f"(tl.arange({offset}, {shape[0] + offset})" + (
+                ")" if kind == "i" else " * 0.5)"
+            )
         if form == 1:
             return f"tl.full(({sizes}), {self.leaf(kind, ())}, tl.{self.dtype(kind)})"
         return self.loaded(kind, shape, 0)
@@ -342,7 +348,11 @@ class Writer:
 
     def axis(self, dim: int, rank: int) -> str:
         """Brackets that put a rank-1 tile along a dim."""
-        return "" if rank == 1 else "[" + ", ".join(":" if d == dim else "None" for d in range(rank)) + "]"
+        return (
+            ""
+            if rank == 1
+            else "[" + ", ".join(":" if d == dim else "None" for d in range(rank)) + "]"
+        )
 
     def linear(self, shape: Shape) -> str:
         stride, parts = 1, []
@@ -409,7 +419,9 @@ class Writer:
             axis = self.axis(dim, rank)
             parts.append(f"{at}{axis} * {sign * strides[dim]}")
             if self.chance(0.35):
-                bound = self.rng.choice([f"{size - 1}", "n", self.expr("i", (), 1) + ".to(tl.int32)"])
+                bound = self.rng.choice(
+                    [f"{size - 1}", "n", self.expr("i", (), 1) + ".to(tl.int32)"]
+                )
                 symbol = self.one_of("<", "<=", ">", ">=")
                 test = f"(tl.arange(0, {size}){axis} {symbol} {bound})"
                 masks.append(test if self.chance(0.85) else f"(~{test})")
@@ -460,8 +472,15 @@ class Writer:
         if form < 12:
             return self.loop(depth, indent)
         if form == 12 and not in_loop and indent == "    " and self.chance(0.3):
-            return [f"{indent}if {self.expr('b', (), 2)}:", f"{indent}    {self.store()}", f"{indent}    return"]
-        lines = [f"{indent}if {self.expr('b', (), 2)}:", *self.block(depth - 1, indent + "    ", in_loop)]
+            return [
+                f"{indent}if {self.expr('b', (), 2)}:",
+                f"{indent}    {self.store()}",
+                f"{indent}    return",
+            ]
+        lines = [
+            f"{indent}if {self.expr('b', (), 2)}:",
+            *self.block(depth - 1, indent + "    ", in_loop),
+        ]
         if in_loop and self.chance(0.15):
             lines.append(f"{indent}    continue")
         if self.chance(0.5):
@@ -488,7 +507,12 @@ class Writer:
 
     def swap(self) -> str:
         free = [v for v in self.vars if not v.fixed]
-        pairs = [(a, b) for a in free for b in free if a != b and (a.dtype, a.shape) == (b.dtype, b.shape)]
+        pairs = [
+            (a, b)
+            for a in free
+            for b in free
+            if a != b and (a.dtype, a.shape) == (b.dtype, b.shape)
+        ]
         if not pairs:
             return self.new_var()
         a, b = self.rng.choice(pairs)
@@ -501,7 +525,11 @@ class Writer:
             return self.near_store()
         array = self.rng.choice([a for a in self.arrays if a.private])
         shape = self.shape()
-        value = self.expr(array.kind, shape, 3) if self.chance(0.8) else self.loose(array.kind, shape, 2)
+        value = (
+            self.expr(array.kind, shape, 3)
+            if self.chance(0.8)
+            else self.loose(array.kind, shape, 2)
+        )
         if not shape:
             return f"tl.store({array.name} + {self.counter()}, {value})"
         offsets, mask = self.offsets(shape, 1, unique=True)
@@ -529,7 +557,9 @@ class Writer:
             offsets, _ = self.offsets(shape, 1, unique=True)
             old = self.fresh("v")
             self.vars.append(Var(old, array.dtype, shape))
-            return f"{old} = tl.atomic_{name}({array.name} + {offsets}, {value}.to(tl.{array.dtype}))"
+            return (
+                f"{old} = tl.atomic_{name}({array.name} + {offsets}, {value}.to(tl.{array.dtype}))"
+            )
         bins = {"add": "bins", "max": "bins + 32", "min": "bins + 64", "xor": "bins + 96", "or": "bins + 128", "and": "bins + 160"}  # fmt: skip
         mask = f", mask={self.expr('b', shape, 1)}" if self.chance(0.4) else ""
         return f"tl.atomic_{name}({bins[name]} + {index}, {value}{mask})"
@@ -550,7 +580,10 @@ class Writer:
             at = self.fresh("w")
             array = self.rng.choice([a for a in self.arrays if a.kind == "i"])
             test = f"(tl.load({array.name} + {at}).to(tl.int32) {self.one_of('>', '!=', '<')} 1)"
-            head = [f"{indent}{at} = 0", f"{indent}while ({at} < {self.rng.randrange(1, 5)}) & {test}:"]
+            head = [
+                f"{indent}{at} = 0",
+                f"{indent}while ({at} < {self.rng.randrange(1, 5)}) & {test}:",
+            ]
             self.vars.append(Var(at, "int32", (), True))
             lines = [*head, *self.block(depth - 1, inner, False), f"{inner}{at} += 1"]
         else:
@@ -558,7 +591,7 @@ class Writer:
             bound = f"({self.expr('i', (), 1)}.to(tl.int32) & 3)"
             bounds = self.one_of(
                 f"{stop}", bound, f"{start}, {stop}", f"{start}, {bound}", f"{bound}, 5, 2", f"{stop}, -1, -2",
-                f"{bound}, 0, -1", f"0, n & 7, (m & 1) + 1", f"{start}, {start}",
+                f"{bound}, 0, -1", "0, n & 7, (m & 1) + 1", f"{start}, {start}",
             )  # fmt: skip
             function = self.one_of("range", "range", "tl.range")
             static = self.chance(0.15)
@@ -578,7 +611,10 @@ class Writer:
         name = self.fresh("helper")
         kept = self.arrays, self.vars, self.helpers
         self.arrays, self.helpers = [], []
-        a, b = self.one_of("x", "y", "(x + y)"), self.one_of("(x * y)", "tl.maximum(x, y)", "(x - y * 0.5)")
+        a, b = (
+            self.one_of("x", "y", "(x + y)"),
+            self.one_of("(x * y)", "tl.maximum(x, y)", "(x - y * 0.5)"),
+        )
         self.arrays, self.vars, self.helpers = kept
         self.helpers.append(name)
         self.text_of_helpers.append(
@@ -617,7 +653,11 @@ class Writer:
         for var in self.vars:
             array = rng.choice([a for a in self.arrays if a.private and a.kind == var.kind] or
                                [a for a in self.arrays if a.private])  # fmt: skip
-            place = f"{array.name} + {self.linear(var.shape)}" if var.shape else f"{array.name} + {SPAN - 1}"
+            place = (
+                f"{array.name} + {self.linear(var.shape)}"
+                if var.shape
+                else f"{array.name} + {SPAN - 1}"
+            )
             body.append(f"    tl.store({place}, {var.name}.to(tl.{array.dtype}))")
         private = [a.name for a in self.arrays if a.private] + ["apx"]
         names = [a.name for a in self.arrays] + ["apx", "perm", "bins"]

@@ -17,7 +17,9 @@ def _strict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSA_CACHE", "0")
 
 
-def agree(kernel: Any, *arrays: Any, grid: tuple[int, ...] = (1,), **options: Any) -> tuple[Any, ...]:
+def agree(
+    kernel: Any, *arrays: Any, grid: tuple[int, ...] = (1,), **options: Any
+) -> tuple[Any, ...]:
     """Run compiled and interpreted; equal results are returned."""
     copies = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in arrays)
     kernel[grid](*arrays, **options)
