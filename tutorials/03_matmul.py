@@ -32,11 +32,11 @@ def matmul(
     dsa.store(c_ptrs, acc.to(dsa.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))
 
 
-def launch(a, b, c, bm, bn, bk):
+def launch(a, b, c, bm, bn, bk, how=matmul.run):
     (m, k), n = a.shape, b.shape[1]
     strides = [s // v.itemsize for v in (a, b, c) for s in v.strides]
     grid = (dsa.cdiv(m, bm), dsa.cdiv(n, bn))
-    return matmul[grid](a, b, c, m, n, k, *strides, BM=bm, BN=bn, BK=bk)
+    return how(a, b, c, m, n, k, *strides, BM=bm, BN=bn, BK=bk, grid=grid)
 
 
 # %%
@@ -57,8 +57,27 @@ for block in (64, 128, 256):
     )
 
 # %% [markdown]
-# A 256³ fp16 tile with an fp32 accumulator takes 512 KiB once and 1 MiB double-buffered. A tile that
-# does not fit is an error that shows what takes the room:
+# A 256³ fp16 tile with an fp32 accumulator takes 512 KiB once and 1 MiB double-buffered. The compiler's map of
+# SRAM says so (`warmup` compiles without running):
+
+# %%
+for block in (64, 256, 512):
+    rings = {
+        ring.label: ring for ring in launch(a, b, c, block, block, block, matmul.warmup).image.rings
+    }
+    kib = sum(rings[name].slot_bytes for name in ("a_tile", "b_tile", "acc")) // 1024
+    slots = ", ".join(f"{name} × {ring.slots}" for name, ring in rings.items())
+    print(f"{block:3d}³: {kib:4d} KiB single, {2 * kib:4d} KiB double-buffered; chosen: {slots}")
+
+# %% [markdown]
+# Where does the time go? `profile` launches and tells which engine waited for which tile, and its `.html(path)` is
+# one file with the timeline, the SRAM map and the roofline as pictures. A notebook shows it by itself.
+
+# %%
+profile = launch(a, b, c, 128, 128, 128, matmul.profile)
+
+# %% [markdown]
+# A tile that does not fit is an error that shows what takes the room:
 
 # %%
 try:
