@@ -26,10 +26,21 @@ def _chosen() -> Device | None:
 
 
 class Stream(device_streams.Stream):
-    """A stream of a device; None is the one of `with device:`, else DSA_DRIVER's, else this process's emulator."""
+    """Work in order on a device, beside other streams.
 
-    def __init__(self, device: Device | None = None, name: str = "") -> None:
-        super().__init__(device or _chosen() or emulator(), name)
+    Args:
+        device: None is that of `with device:`, else DSA_DRIVER's, else this process's emulator.
+        name, cores, realtime: see `dsalang._runtime.device_streams.Stream`.
+    """
+
+    def __init__(
+        self,
+        device: Device | None = None,
+        name: str = "",
+        cores: int | None = None,
+        realtime: bool = False,
+    ) -> None:
+        super().__init__(device or _chosen() or emulator(), name, cores, realtime)
 
 
 def empty(shape: int | Sequence[int], dtype: Any) -> DeviceArray:
@@ -69,6 +80,9 @@ def launcher(
     options: Mapping[str, Any],
 ) -> Callable[[], Any]:
     """A launch on a device, ready to be made; with a stream it returns a Pending."""
+    stream = options.get("stream")
+    if stream is not None:
+        _check_stream(stream, image, target)
     if device.driver is None:
         from .engines import launcher as emulated
 
@@ -81,6 +95,25 @@ def launcher(
         }
         run = driven(device, image, bits, arguments.pointers, grid)
     return submitted(device, run, options, image.name, arguments)
+
+
+def target_of(device: Device, options: Mapping[str, Any]) -> Target:
+    """What a launch that names no target is compiled for: the device, or the stream's part of it."""
+    stream = options.get("stream")
+    return device.target if stream is None else stream.target
+
+
+def _check_stream(stream: device_streams.Stream, image: Image, target: Target) -> None:
+    if stream.part and target.digest != stream.target.digest:
+        raise LaunchError(
+            f"kernel {image.name!r} is compiled for {target.name}, {stream.name} is {stream.target.name}",
+            hint="leave target= out",
+        )
+    if stream.realtime and image.timing is None:
+        raise LaunchError(
+            f"kernel {image.name!r} has no static schedule, {stream.name} is a real-time stream",
+            hint='compile it with @dsa.jit(schedule="static"), or launch it with schedule="static"',
+        )
 
 
 def submitted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import threading
@@ -61,6 +62,8 @@ class Device:
         self.clock = Clock()
         self._numbers = itertools.count(1)
         self._buffers: dict[int, NDArray[np.uint8]] = {}
+        self._reserved: dict[int, int] = {}
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         where = "the emulator" if self.driver is None else self.driver.path
@@ -93,6 +96,44 @@ class Device:
     def new_stream_number(self) -> int:
         """1, 2, 3, …"""
         return next(self._numbers)
+
+    # Parts
+
+    def part(self, cores: int) -> Target:
+        """A machine of some of the cores and their share of HBM's bandwidth."""
+        target = self.target
+        if cores == target.cores:
+            return target
+        share = dataclasses.replace(
+            target.hbm, bytes_per_second=target.hbm.bytes_per_second * cores // target.cores
+        )
+        name = f"{target.name}, {cores} of {target.cores} cores"
+        return dataclasses.replace(target, name=name, cores=cores, hbm=share)
+
+    @property
+    def shared_target(self) -> Target:
+        """What streams without cores of their own run on."""
+        return self.part(self.target.cores - sum(self._reserved.values()))
+
+    def reserve(self, stream: Stream, cores: int) -> Target:
+        """Give cores to a stream. Raises LaunchError."""
+        if self.driver is not None:
+            raise LaunchError("a device behind a driver cannot be divided among streams")
+        with self._lock:
+            left = self.target.cores - sum(self._reserved.values()) - 1
+            if not isinstance(cores, int) or not 1 <= cores <= left:
+                raise LaunchError(
+                    f"cores={cores!r} for {stream.name}: {self.target.name} has {self.target.cores}, and "
+                    f"{left} can be reserved"
+                )
+            self._reserved[id(stream)] = cores
+        weakref.finalize(stream, self._reserved.pop, id(stream), None)
+        stream.start_after_shared()
+        return self.part(cores)
+
+    def release(self, stream: Stream) -> None:
+        """Take a stream's cores back."""
+        self._reserved.pop(id(stream), None)
 
     # Memory
 

@@ -3,7 +3,9 @@
 Work is carried out by one thread per device, in the order in which it was submitted; an event can only be waited
 for once it has been recorded, so that order suits every stream. In the machine's time, streams run side by
 side: kernels share the cores, copies to the device one copy engine and copies to the host another. Each of the
-three takes work in the order of submission, which starts when the stream's earlier work has ended, too. All work counts as submitted at time 0. A copy
+three takes work in the order of submission, which starts when the stream's earlier work has ended, too. A
+stream with cores of its own has three of its own, and the cores' share of HBM's bandwidth: what runs elsewhere
+does not change its times. All work counts as submitted at time 0. A copy
 takes HBM's latency and its bytes at HBM's bandwidth; copies and kernels do not slow each other down.
 """
 
@@ -18,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from dsalang._backend.errors import LaunchError
 
 if TYPE_CHECKING:
+    from dsalang._backend.target import Target
+
     from .device import Device
 
 CORES, COPY_IN, COPY_OUT = "cores", "copy in", "copy out"
@@ -25,9 +29,13 @@ CORES, COPY_IN, COPY_OUT = "cores", "copy in", "copy out"
 
 @dataclass(frozen=True)
 class Span:
-    """Work in the machine's time, in microseconds. `resource` is CORES, COPY_IN or COPY_OUT."""
+    """Work in the machine's time, in microseconds.
+
+    `resource` is CORES, COPY_IN or COPY_OUT of a part of the device: "" is what all streams share.
+    """
 
     stream: str
+    part: str
     resource: str
     label: str
     start: float
@@ -38,14 +46,15 @@ class Clock:
     """When resources are free."""
 
     def __init__(self) -> None:
-        self.free = dict.fromkeys((CORES, COPY_IN, COPY_OUT), 0.0)
+        self.free: dict[tuple[str, str], float] = {}
         self.spans: list[Span] = []
 
     def place(self, stream: Stream, resource: str, label: str, microseconds: float) -> Span:
         """Put work on a resource after the stream's earlier work."""
-        start = max(stream.time, self.free[resource])
-        span = Span(stream.name, resource, label, start, start + microseconds)
-        stream.time = self.free[resource] = span.end
+        key = (stream.part, resource)
+        start = max(stream.time, self.free.get(key, 0.0))
+        span = Span(stream.name, stream.part, resource, label, start, start + microseconds)
+        stream.time = self.free[key] = span.end
         self.spans.append(span)
         return span
 
@@ -125,12 +134,28 @@ class Stream:
     Args:
         device: where the work is done.
         name: for timelines; "" makes one up.
+        cores: how many cores of the device are this stream's alone until it is closed; None shares the others.
+            Kernels on it are compiled for these cores. It starts when the cores have done what is on them.
+        realtime: take only kernels with a static schedule, so that all latencies are known; needs `cores`.
+
+    Raises LaunchError when the device does not have so many cores left; one is always shared.
     """
 
-    def __init__(self, device: Device, name: str = "") -> None:
+    def __init__(
+        self, device: Device, name: str = "", cores: int | None = None, realtime: bool = False
+    ) -> None:
         self.device = device
         self.name = name or f"stream {self.device.new_stream_number()}"
         self.time = 0.0
+        self.realtime = realtime
+        self.part, self._target = "", None
+        if realtime and cores is None:
+            raise LaunchError(
+                "a real-time stream without cores of its own", hint="say how many: cores=1"
+            )
+        if cores is not None:
+            self._target = device.reserve(self, cores)
+            self.part = self.name
         self._lock = threading.Lock()
         self._error: BaseException | None = None
         self._told: BaseException | None = None
@@ -138,6 +163,25 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"<Stream {self.name} of {self.device}>"
+
+    @property
+    def target(self) -> Target:
+        """The machine that kernels on this stream run on: the device, or a part of it."""
+        return self._target or self.device.shared_target
+
+    def start_after_shared(self) -> None:
+        """Let the cores of this stream be free when the shared ones are."""
+
+        def catch_up() -> None:
+            self.time = max(self.time, self.device.clock.free.get(("", CORES), 0.0))
+
+        self.device.executor.put(catch_up)
+
+    def close(self) -> None:
+        """Wait until all is done, then give the stream's own cores back."""
+        if self._last is not None:
+            self._last.error()
+        self.device.release(self)
 
     def launch(self, run: Callable[[], Any], label: str, alive: object = None) -> Pending:
         """Submit a launch, which returns a report. `kernel[grid](…, stream=s)` does it."""
@@ -152,7 +196,7 @@ class Stream:
         self, resource: str, size: int, function: Callable[[], Any], alive: object = None
     ) -> Pending:
         """Submit a copy of `size` bytes; `resource` is COPY_IN or COPY_OUT."""
-        target = self.device.target
+        target = self.target
         latency = target.microseconds(target.hbm.latency_cycles)
         microseconds = latency + size / target.hbm.bytes_per_second * 1e6
         label = f"{resource} {size} bytes"

@@ -13,10 +13,10 @@ from .device_streams import Span
 
 def trace(spans: Sequence[Span]) -> dict[str, Any]:
     """The trace as plain data; times are in microseconds of the machine."""
-    rows: dict[tuple[str, str], int] = {}
+    rows: dict[tuple[str, str, str], int] = {}
     events: list[dict[str, Any]] = []
     for span in spans:
-        key = (span.stream, span.resource)
+        key = (span.stream, span.part, span.resource)
         if key not in rows:
             rows[key] = len(rows)
             name = {"name": f"{span.stream}: {span.resource}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import threading
@@ -207,3 +208,70 @@ def test_interpreted_kernels_take_streams(
     monkeypatch.setenv("DSA_INTERPRET", "1")
     launch, copy = chunk(dsa.Stream(device), 7)
     assert launch.result() is None and copy.result()[0] == 14
+
+
+@dsa.jit(schedule="static")
+def scale(x, out, BLOCK: dsa.constexpr, N: dsa.constexpr):  # type: ignore[no-untyped-def]
+    for start in range(dsa.program_id(0) * BLOCK, N, BLOCK * dsa.num_programs(0)):
+        at = start + dsa.arange(0, BLOCK)
+        dsa.store(out + at, dsa.load(x + at) * 2)
+
+
+def realtime_spans(background: bool) -> list[Any]:
+    device = dsa.Device(target="center")
+    busy = dsa.Stream(device, "background")
+    if background:
+        chunk(busy, 1)
+    stream = dsa.Stream(device, "control", cores=2, realtime=True)
+    x = device.to_device(np.arange(N, dtype=np.float32))
+    out = device.empty(N)
+    launches = []
+    for k in range(4):
+        if background:
+            work = chunk(busy, k)
+        launches.append(scale[(2,)](x, out, BLOCK=512, N=N, stream=stream))
+    for launch in launches:
+        report = launch.result()
+        assert report.target.cores == 2 and report.target.name == "center, 2 of 32 cores"
+    if background:
+        assert work[0].result().target.cores == 30
+    assert out.to_host().tolist() == [2.0 * k for k in range(N)]
+    return [launch.span for launch in launches]
+
+
+def test_real_time_streams_do_not_notice_others() -> None:
+    alone, beside = realtime_spans(False), realtime_spans(True)
+    assert len({round(span.end - span.start, 9) for span in alone + beside}) == 1
+    for spans in (alone, beside):
+        for one, two in itertools.pairwise(spans):
+            assert two.start == one.end
+    assert alone[0].start == 0 < beside[0].start  # it preempts nothing
+
+
+def test_real_time_streams_take_only_static_schedules() -> None:
+    device = dsa.Device(target="center")
+    stream = dsa.Stream(device, cores=1, realtime=True)
+    x = device.empty(N)
+    with pytest.raises(dsa.LaunchError, match="has no static schedule"):
+        kernels.vector_add[GRID](x, x, x, N, BLOCK=BLOCK, stream=stream)
+    with pytest.raises(dsa.LaunchError, match="leave target= out"):
+        scale[(1,)](x, x, BLOCK=512, N=N, stream=stream, target="center")
+
+
+def test_cores_are_reserved_and_given_back() -> None:
+    with pytest.raises(dsa.LaunchError, match="0 can be reserved"):
+        dsa.Stream(dsa.Device(), cores=1)  # edge has one core
+    with pytest.raises(dsa.LaunchError, match="without cores of its own"):
+        dsa.Stream(dsa.Device(), realtime=True)
+    device = dsa.Device(target="center")
+    cores = device.target.cores
+    stream, other = dsa.Stream(device, cores=cores - 2), dsa.Stream(device, cores=1)
+    assert (stream.target.cores, device.shared_target.cores) == (cores - 2, 1)
+    for wrong in (1, 0, -1, 1.5):
+        with pytest.raises(dsa.LaunchError, match="can be reserved"):
+            dsa.Stream(device, cores=wrong)  # type: ignore[arg-type]
+    stream.close()
+    device.synchronize()
+    del other
+    gc.collect()
+    assert device.shared_target is device.target
