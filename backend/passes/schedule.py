@@ -7,6 +7,7 @@ found best. Where no order is shorter than what flags would give, the times are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import func
@@ -21,7 +22,8 @@ from .lower import image_of, kernel_of
 from .schedule_check import Scheduled, check_schedule
 from .schedule_dynamic import simulate
 from .schedule_order import Timed, best, lower_bound, replay
-from .schedule_problem import Work, problem_of, work_of
+from .schedule_problem import Problem, Work, problem_of, work_of
+from .schedule_refine import refine
 from .schedule_trace import Step, Trace, alias_groups
 
 _NONE: Mapping[str, int] = {}
@@ -43,25 +45,26 @@ def schedule(
     x, y, z = grid
     trace = Trace(kernel, target, (x, y, z), max(1, min(target.cores, prod(grid))), values)
     streams = [trace.core(number) for number in range(trace.cores)]
-    planner = _Planner(kernel, trace, target)
-    plans = [planner.plan(stream) for stream in streams]
+    plans = _plans(kernel, trace, streams, target)
     issues = [
         [
             Scheduled(TimedIssue(step.template, start, step.operands), position, step.program)
             for position, start in ((n, timed.start[n]) for n in timed.order)
             for step in (instructions[position],)
         ]
-        for instructions, (timed, _, _) in zip(map(_instructions, streams), plans, strict=True)
+        for instructions, timed in zip(
+            map(_instructions, streams), (plan.timed for plan in plans), strict=True
+        )
     ]
     tables = trace.tables
     cycles = check_schedule(issues, tables.templates, tables.programs, alias_groups(kernel), target)
-    if cycles != tuple(timed.cycles for timed, _, _ in plans):
+    if cycles != tuple(plan.timed.cycles for plan in plans):
         raise InternalError("schedule: the length of a schedule is not what it was planned to be")
     timing = Timing(
         grid=(x, y, z),
         cycles=cycles,
-        dynamic=tuple(dynamic for _, dynamic, _ in plans),
-        bound=tuple(bound for _, _, bound in plans),
+        dynamic=tuple(plan.dynamic for plan in plans),
+        bound=tuple(plan.bound for plan in plans),
         flags=sum(step.sem >= 0 for stream in streams for step in stream),
         issues=tuple(
             tuple(word for e in core for word in (e.issue.template, e.issue.start))
@@ -76,32 +79,55 @@ def _instructions(stream: Sequence[Step]) -> list[Step]:
     return [step for step in stream if step.sem < 0]
 
 
-class _Planner:
-    """Plans cores; cores with the same costs and dependences are planned once."""
+@dataclass
+class _Plan:
+    """A core's schedule, its cycles with flags, and the least cycles that any schedule takes."""
 
-    def __init__(self, kernel: func.FuncOp, trace: Trace, target: Target) -> None:
-        self.target, self.alias = target, alias_groups(kernel)
-        self.credits = ints(kernel.attributes["dsa.credits"])
-        self.work: list[Work] = [
-            work_of(template, trace.tables.programs, target, trace.cores)
-            for template in trace.tables.templates
-        ]
-        self.plans: dict[object, tuple[Timed, int, int]] = {}
+    problem: Problem
+    timed: Timed
+    dynamic: int
+    bound: int
 
-    def plan(self, stream: Sequence[Step]) -> tuple[Timed, int, int]:
-        """A core's schedule, its cycles with flags, and the least cycles that any schedule takes."""
-        problem = problem_of(_instructions(stream), self.work, self.alias)
+
+def _plans(
+    kernel: func.FuncOp, trace: Trace, streams: Sequence[Sequence[Step]], target: Target
+) -> list[_Plan]:
+    """A plan for each core. Cores with the same costs and dependences share one."""
+    alias, credits = alias_groups(kernel), ints(kernel.attributes["dsa.credits"])
+    tables = trace.tables
+    work = [work_of(t, tables.programs, target, trace.cores) for t in tables.templates]
+    known: dict[object, _Plan] = {}
+    plans = []
+    for stream in streams:
+        problem = problem_of(_instructions(stream), work, alias)
         flags = tuple(
             (step.engine, step.sem, step.op == "set", step.operands_before) for step in stream
         )
         key = flags, problem.key()
-        found = self.plans.get(key)
-        if found is None:
-            dynamic = simulate(stream, self.work, self.credits, self.target)
-            if dynamic is None:
-                raise InternalError("schedule: the kernel gets stuck with its flags")
-            chosen = best(problem, self.target)
-            if chosen.cycles > dynamic.cycles:
-                chosen = replay(problem, dynamic.start, self.target) or chosen
-            found = self.plans[key] = chosen, dynamic.cycles, lower_bound(problem)
-        return found
+        if key not in known:
+            known[key] = _plan(stream, problem, work, credits, target)
+        plans.append(known[key])
+    done = 0
+    for plan in sorted(known.values(), key=lambda plan: -plan.timed.cycles):
+        # Only a core that is slower than the others makes the kernel slow.
+        if plan.timed.cycles > done:
+            plan.timed = refine(plan.problem, plan.timed, target)
+            done = max(done, plan.timed.cycles)
+    return plans
+
+
+def _plan(
+    stream: Sequence[Step],
+    problem: Problem,
+    work: Sequence[Work],
+    credits: Sequence[int],
+    target: Target,
+) -> _Plan:
+    """The first plan of a core."""
+    dynamic = simulate(stream, work, credits, target)
+    if dynamic is None:
+        raise InternalError("schedule: the kernel gets stuck with its flags")
+    timed = best(problem, target)
+    if timed.cycles > dynamic.cycles:
+        timed = replay(problem, dynamic.start, target) or timed
+    return _Plan(problem, timed, dynamic.cycles, lower_bound(problem))
