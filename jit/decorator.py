@@ -116,6 +116,11 @@ class JITFunction:
         return KernelSource.of(self.fn)
 
     @cached_property
+    def arg_names(self) -> list[str]:
+        """The names of the parameters."""
+        return [param.name for param in self.source.params]
+
+    @cached_property
     def _unspecialized(self) -> frozenset[str]:
         names = [param.name for param in self.source.params]
         found = set()

@@ -80,7 +80,7 @@ class Tuned:
             )
         self.fn = fn
         self.kernel: JITFunction = fn if isinstance(fn, JITFunction) else fn.kernel
-        self.arg_names = [param.name for param in self.kernel.source.params]
+        self.arg_names = self.kernel.arg_names
         functools.update_wrapper(self, self.kernel.fn)
 
     @property
@@ -119,7 +119,10 @@ class Heuristics(Tuned):
     """A kernel some of whose compile-time arguments are computed from the others."""
 
     def __init__(
-        self, fn: JITFunction | Tuned, values: Mapping[str, Callable[[dict[str, Any]], Any]]
+        self,
+        fn: JITFunction | Tuned,
+        arg_names: Sequence[str],
+        values: Mapping[str, Callable[[dict[str, Any]], Any]],
     ) -> None:
         super().__init__(fn)
         self.values = dict(values)
@@ -133,7 +136,8 @@ class Heuristics(Tuned):
 
 
 class Autotuner(Tuned):
-    """A kernel that is launched with the fastest of several configurations.
+    """A kernel that is launched with the fastest of several configurations. Arguments are as in `autotune`;
+    `arg_names` and others are there so that libraries may derive from it.
 
     Attributes:
         cache: the configuration chosen, by the values of the key.
@@ -144,13 +148,15 @@ class Autotuner(Tuned):
     def __init__(
         self,
         fn: JITFunction | Tuned,
+        arg_names: Sequence[str],
         configs: Sequence[Config],
         key: Sequence[str],
-        prune_configs_by: Mapping[str, Any] | None = None,
         reset_to_zero: Sequence[str] | None = None,
         restore_value: Sequence[str] | None = None,
         pre_hook: Hook | None = None,
         post_hook: Hook | None = None,
+        prune_configs_by: Mapping[str, Any] | None = None,
+        **accepted: Any,
     ) -> None:
         super().__init__(fn)
         self.configs = list(configs) or [Config({})]
@@ -167,12 +173,8 @@ class Autotuner(Tuned):
         self.cache: dict[Hashable, Config] = {}
         self.best_config: Config | None = None
         self.configs_timings: dict[Config, float] = {}
-        for name in self.keys:
-            if name not in self.arg_names:
-                raise LaunchError(
-                    f"the key names {name!r}, which {self.source.name} does not have",
-                    hint=f"its parameters are {', '.join(self.arg_names)}",
-                )
+        self.user_defined_pre_hook = pre_hook is not None
+        self.user_defined_post_hook = post_hook is not None
 
     def chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
         """The arguments of the launch with those of the fastest configuration."""
@@ -301,6 +303,11 @@ def _hashable(value: Any) -> Hashable:
     return (type(value).__name__, value) if not is_array(value) else repr(value)
 
 
+def _names(fn: Any) -> Sequence[str]:
+    names: Sequence[str] = getattr(fn, "arg_names", ())
+    return names
+
+
 def autotune(
     configs: Sequence[Config],
     key: Sequence[str],
@@ -319,7 +326,8 @@ def autotune(
 
     Args:
         configs: the configurations to try; those that cannot be compiled do not count.
-        key: names of parameters; a new combination of their values starts a new search.
+        key: names of parameters; a new combination of their values starts a new search. Names that the kernel
+            does not have are ignored, as by Triton.
         prune_configs_by: `early_config_prune(configs, named_args, **kwargs)` gives the configurations to try;
             `perf_model(**args)` estimates a time, the `top_k` (a share or a number) best are tried.
         reset_to_zero: arrays that are zeroed before each trial.
@@ -329,7 +337,15 @@ def autotune(
         warmup, rep, use_cuda_graph, do_bench, cache_results: accepted for Triton's sake.
     """
     return lambda fn: Autotuner(
-        fn, configs, key, prune_configs_by, reset_to_zero, restore_value, pre_hook, post_hook
+        fn,
+        _names(fn),
+        configs,
+        key,
+        reset_to_zero,
+        restore_value,
+        pre_hook,
+        post_hook,
+        prune_configs_by,
     )
 
 
@@ -337,4 +353,4 @@ def heuristics(
     values: Mapping[str, Callable[[dict[str, Any]], Any]],
 ) -> Callable[[JITFunction | Tuned], Heuristics]:
     """Compute compile-time arguments from the others: `{"EVEN": lambda args: args["n"] % args["BLOCK"] == 0}`."""
-    return lambda fn: Heuristics(fn, values)
+    return lambda fn: Heuristics(fn, _names(fn), values)
