@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import sys
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
+
+from dsalang._runtime.installed import version_of
 
 LIBRARIES = ("llvmlite", "xdsl")
 """Packages whose version changes code."""
@@ -20,7 +21,7 @@ def compiler_version() -> str:
     """
     digest = hashlib.sha256(f"python {sys.version_info[:2]}".encode())
     for name in LIBRARIES:
-        digest.update(f"{name} {metadata.version(name)}".encode())
+        digest.update(version_of(name).encode())
     for package in ("dsalang._jit", "dsalang._backend", "dsalang._runtime"):
         folder = Path(str(sys.modules[package].__path__[0]))
         for path in sorted(folder.rglob("*.py")):

@@ -16,9 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import filelock
-import platformdirs
-
 from dsalang._backend.errors import ImageError
 from dsalang._backend.image.elf import load, save
 from dsalang._backend.image.model import Image
@@ -44,6 +41,8 @@ class CacheInfo:
 
 def default_folder() -> Path:
     """The cache folder of the user, by the conventions of the operating system."""
+    import platformdirs
+
     return Path(platformdirs.user_cache_dir("dsalang", appauthor=False)) / "images"
 
 
@@ -151,6 +150,8 @@ class Cache:
     @contextmanager
     def _locked(self, key: str) -> Iterator[bool]:
         """Hold the lock of a key; yields whether another process may have made the image meanwhile."""
+        import filelock  # a process that finds everything in the cache needs no locks
+
         lock = None
         try:
             folder = self.folder / "locks"

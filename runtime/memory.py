@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 
+GARBAGE = 0xFF
+"""What every byte of SRAM holds at the start: NaN in every float format that has one."""
+
 
 @dataclass(frozen=True)
 class Segment:

@@ -6,6 +6,9 @@ from enum import IntEnum
 
 from dsalang._backend.llvm.host.abi import Slot
 
+RUN = "dsa.run"
+"""The function of an image's host code that runs a core."""
+
 
 class Entry(IntEnum):
     """Entries behind those that units know (`abi.Slot`)."""

@@ -8,10 +8,10 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,17 @@ from dsalang._backend.target import Target
 
 from ..memory import Memory as Hbm
 from ..report import Run
-from . import glue, program, simulator, timing
-from .context import BATCH, Status
+from . import glue, simulator, timing
+from .context import BATCH, RUN, Status
 from .objects import ObjectCache, load_or_make
-from .plan import UnsuitedError, rows_of, takers
+from .plan import UnsuitedError as UnsuitedError
+from .plan import rows_of, takers
 from .results import FastRun, Result, Source
 from .simulator import Layout, Memory, Rows, Words
 from .worker import Worker
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 _ENTRY = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
@@ -86,11 +90,13 @@ class Program:
         key = self.key or hashlib.sha256(self.image.file).hexdigest()
 
         def make() -> str:
+            from . import program  # only who compiles needs it
+
             return program.build(self.image, self.target, self.rows, self.functional)
 
         kind = "image" if self.functional else "timing"
-        self._code = load_or_make(self.cache, f"{kind}-{key}", make, (program.RUN,))
-        return _ENTRY(self._code.symbols[program.RUN])
+        self._code = load_or_make(self.cache, f"{kind}-{key}", make, (RUN,))
+        return _ENTRY(self._code.symbols[RUN])
 
     def load(self) -> None:
         """Have all host code compiled and loaded."""
@@ -206,6 +212,8 @@ class Launch:
 
     def parallel(self, workers: list[Worker]) -> list[Result]:
         """Cores on several threads. The error of the lowest core counts, as when they run in order."""
+        from concurrent.futures import FIRST_EXCEPTION, wait  # single-core runs do without
+
         _ = self.program.entry  # compiled once, not by every thread
         results: list[Result | None] = [None] * self.active
         errors: dict[int, BaseException] = {}
@@ -256,6 +264,8 @@ _threads: ThreadPoolExecutor | None = None
 def _pool() -> ThreadPoolExecutor:
     global _threads
     if _threads is None:
+        from concurrent.futures import ThreadPoolExecutor
+
         _threads = ThreadPoolExecutor(os.cpu_count() or 1, "dsalang")
     return _threads
 

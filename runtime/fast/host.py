@@ -6,9 +6,10 @@ import functools
 import hashlib
 import platform
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from ..installed import version_of
 
 
 @functools.cache
@@ -17,7 +18,7 @@ def fingerprint() -> str:
 
     Found without LLVM, which takes longer to import than many a kernel takes to run.
     """
-    parts = [platform.machine(), sys.platform, version("llvmlite"), platform.processor()]
+    parts = [platform.machine(), sys.platform, version_of("llvmlite"), platform.processor()]
     try:
         for block in Path("/proc/cpuinfo").read_text(errors="replace").split("\n\n")[:1]:
             kept = ("model name", "flags", "Features", "CPU part", "vendor_id", "stepping")

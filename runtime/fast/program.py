@@ -11,12 +11,11 @@ from dsalang._backend.llvm.host.abi import Slot
 from dsalang._backend.target import Target
 
 from . import timing
-from .context import BATCH, Entry, Service, Status
+from .context import BATCH, RUN, Entry, Service, Status
 from .glue import Glue, rewrite
 from .plan import Row
 from .simulator import SLOT
 
-RUN = "dsa.run"
 _ROW = 8 * timing.RECORD
 
 

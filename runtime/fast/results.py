@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from . import timing
 from .context import LOG_RECORDS
 from .plan import Row
 from .simulator import Layout, Rows, View, Words
-from .worker import Worker
+
+if TYPE_CHECKING:
+    from .worker import Worker
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from dsalang._backend.cost import compute_cycles, operations
 
-from ..reference.text import print_line
 from .context import POLL_WORK, Entry, Service, Status
 
 if TYPE_CHECKING:
@@ -51,10 +50,13 @@ def _poll(worker: Worker) -> None:
 
 
 def _print(worker: Worker) -> None:
+    from ..reference.text import print_line
+    from .failures import reference_state
+
     words = worker.memory.words
     info = worker.image.prints[int(words[Entry.FIRST])]
     values = _operands(worker, int(words[Entry.SECOND]), len(info.fmts))
-    line = print_line(worker.reference_state(), info, values, worker.core)
+    line = print_line(reference_state(worker), info, values, worker.core)
     worker.prints.append(line)
     worker.write(line)
 

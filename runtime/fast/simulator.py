@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ SLOT = {name: number for number, name in enumerate(_FIELDS)}
 def address(cache: ObjectCache | None) -> int:
     """The address of `timing.simulate` as host code."""
     if not _CODE:
-        key = hashlib.sha256(inspect.getsource(timing).encode()).hexdigest()
+        key = hashlib.sha256(Path(timing.__file__).read_bytes()).hexdigest()
         _CODE.append(load_or_make(cache, f"timing-{key}", _module_text, ("simulate",)))
     return _CODE[0].symbols["simulate"]
 

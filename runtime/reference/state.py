@@ -13,7 +13,7 @@ from dsalang._backend.errors import DeviceError, Loc
 from dsalang._backend.image.model import Image, Template
 from dsalang._backend.isa.table import Engine
 
-from ..memory import Memory, Segment
+from ..memory import GARBAGE, Memory, Segment
 from ..report import Traffic
 from ..rings import place
 from . import schedule
@@ -21,7 +21,6 @@ from .races import Access, AccessLog, Box, Clocks, list_box, make_box
 
 Array = npt.NDArray[Any]
 UNSIGNED: dict[int, np.dtype[Any]] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
-GARBAGE = 0xFF
 
 
 @dataclass

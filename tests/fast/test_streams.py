@@ -92,14 +92,16 @@ def on_both(program: Program) -> tuple[Run | str, Run | str]:
         lambda: fast.Program(image, target, None, f"stream {next(NUMBERS)}", functional=False)
         .run(args, (1, 1, 1), memory, fast.Options(timeline=True, write=silent))
     )  # fmt: skip
+    return ours, outcome(lambda: on_reference(program))
+
+
+def on_reference(program: Program) -> Run:
+    """Times of a hand-made program on the reference engine."""
     options = Options(functional=False, check_races=False, write=silent)
-    theirs = outcome(
-        lambda: run_reference(
-            image, target, args, (1, 1, 1), memory, options,
-            lambda core, cores: Stream(program.calls, program.operands),
-        )
+    return run_reference(
+        program.image(), program.target, program.args, (1, 1, 1), Memory(program.segments), options,
+        lambda core, cores: Stream(program.calls, program.operands),
     )  # fmt: skip
-    return ours, theirs
 
 
 @pytest.mark.parametrize("seed", range(40))
