@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,11 +64,15 @@ def product(
 
 @pytest.mark.parametrize("host", HOSTS, ids=lambda h: str(h.vector_bytes))
 def test_formats(host: Host) -> None:
-    cases = []
+    cases: list[Case] = []
     for a in FLOATS:
         for b in FLOATS:
             n = len(cases)
-            flags = {"trans_a": n & 1, "trans_b": n >> 1 & 1, "accumulate": n >> 2 & 1}
+            flags: dict[str, Any] = {
+                "trans_a": n & 1,
+                "trans_b": n >> 1 & 1,
+                "accumulate": n >> 2 & 1,
+            }
             cases.append(
                 product(a, b, ("fp32", "bf16")[n % 3 == 0], 5, 21, 6, n, n % 4 == 1, **flags)
             )
@@ -75,12 +80,12 @@ def test_formats(host: Host) -> None:
 
 
 def test_integers() -> None:
-    cases = []
+    cases: list[Case] = []
     for a in INTS:
         for b in INTS:
             for trans in range(4):
                 for k in (1, 37):
-                    flags = {
+                    flags: dict[str, Any] = {
                         "trans_a": trans & 1,
                         "trans_b": trans >> 1,
                         "accumulate": len(cases) % 3 != 0,
@@ -111,20 +116,19 @@ def test_random_shapes(host: Host) -> None:
 
 
 def test_operands_at_run_time_and_odd_places() -> None:
-    base = {"a": "fp16", "b": "bf16", "d": "fp32", "m": 5, "n": 9, "k": 7}
-    args = tuple(base.values())
+    small = partial(product, "fp16", "bf16", "fp32", 5, 9, 7)
     cases = [
-        product(*args, open={"a": 2, "b": 40000, "d": 60000}),
-        product(*args, open={"trans_a": 1, "accumulate": 0, "lda": 20}),
-        product(*args, open={"m": 3, "n": 4, "k": 5}),
-        product(*args, open={"k": 0, "accumulate": 0}),
-        product(*args, open={"k": 0, "accumulate": 1}),
+        small(open={"a": 2, "b": 40000, "d": 60000}),
+        small(open={"trans_a": 1, "accumulate": 0, "lda": 20}),
+        small(open={"m": 3, "n": 4, "k": 5}),
+        small(open={"k": 0, "accumulate": 0}),
+        small(open={"k": 0, "accumulate": 1}),
         product("fp16", "fp16", "fp32", 5, 9, 0, accumulate=0),
         product("fp16", "fp16", "bf16", 5, 9, 0, accumulate=1),
-        product(*args, open={"batch": 2}),
-        product(*args, open={"m": 0}),
-        product(*args, open={"d": SRAM - 100}),
-        product(*args, open={"a": -1}),
+        small(open={"batch": 2}),
+        small(open={"m": 0}),
+        small(open={"d": SRAM - 100}),
+        small(open={"a": -1}),
         product("fp32", "fp32", "fp32", 6, 6, 6, d=0),
         product("fp32", "fp32", "fp32", 6, 6, 6, d=16, accumulate=0),
         product("fp16", "fp16", "fp32", 6, 40, 6, open={"d": SRAM // 4}),
@@ -137,7 +141,7 @@ def test_operands_at_run_time_and_odd_places() -> None:
 
 
 def test_overflow_of_int32_is_a_fault() -> None:
-    cases = []
+    cases: list[Case] = []
     for start in (2**31 - 1, 2**31 - 1 - 255 * 255 * 4, -(2**31), 0):
         for open_ in ({}, {"m": 9}):
             case = product("uint8", "uint8", "int32", 9, 20, 4, open=dict(open_))

@@ -63,7 +63,7 @@ def scanned(case: Case, reverse: int) -> Case:
 
 
 def _all(axis: int) -> list[Case]:
-    cases = []
+    cases: list[Case] = []
     for kind in ReduceKind:
         for fmt in formats.FORMATS:
             if not fits(kind, fmt):
@@ -83,7 +83,7 @@ def test_kinds_and_formats(axis: int, host: Host) -> None:
 @pytest.mark.parametrize("host", HOSTS, ids=lambda h: str(h.vector_bytes))
 def test_order_of_float_sums_and_products(host: Host) -> None:
     """Ordinary numbers, whose sums show every change of order."""
-    cases = []
+    cases: list[Case] = []
     for kind in (ReduceKind.FSUM, ReduceKind.FPROD):
         for name in ("fp32", "fp16", "bf16"):
             fmt = formats.by_name(name)
@@ -108,7 +108,7 @@ def test_order_of_float_sums_and_products(host: Host) -> None:
 
 
 def test_sum_of_negative_zeros_is_negative() -> None:
-    cases = []
+    cases: list[Case] = []
     for size, axis in (((5,), 0), ((40,), 0), ((40, 8), 0), ((40, 8), 1)):
         case = reduction(ReduceKind.FSUM, formats.by_name("fp32"), size, axis, 0, False)
         case.sram = np.full(SRAM // 4, -0.0, np.float32).view(np.uint8)
@@ -118,7 +118,7 @@ def test_sum_of_negative_zeros_is_negative() -> None:
 
 
 def test_shifted_in_place_scan_reads_before_it_writes() -> None:
-    cases = []
+    cases: list[Case] = []
     for shift in (-8, -4, 0, 4, 8):
         for reverse in (0, 1):
             for axis in (0, 1):
