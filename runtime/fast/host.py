@@ -18,7 +18,8 @@ def fingerprint() -> str:
 
     Found without LLVM, which takes longer to import than many a kernel takes to run.
     """
-    parts = [platform.machine(), sys.platform, version_of("llvmlite"), platform.processor()]
+    # Not platform.processor(), which starts a process.
+    parts = [platform.machine(), sys.platform, version_of("llvmlite")]
     try:
         for block in Path("/proc/cpuinfo").read_text(errors="replace").split("\n\n")[:1]:
             kept = ("model name", "flags", "Features", "CPU part", "vendor_id", "stepping")
