@@ -21,7 +21,7 @@ from rich.console import Console
 import dsalang as dsa
 
 M, K, N = 512, 1024, 1024
-BLOCKS = {"BM": 256, "BN": 256, "BK": 256}
+BLOCKS = {"BM": 256, "BN": 512, "BK": 128}
 SIGNATURE = "*fp16:16, *fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, i32:16"
 
 
