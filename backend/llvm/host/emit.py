@@ -61,6 +61,8 @@ def emit_unit(
         host or this_host(),
     )
     function = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, PTR]), name)
+    # callers gain nothing from its body, and scratch memory of many units must not add up in one frame
+    function.attributes.add("noinline")
     unit = Unit(function, spec)
     unit.check_operands()
     _versions(unit, emitter, [n for n in spec.open if _decides(instruction.op, n)], {})
