@@ -74,10 +74,11 @@ class CoreWait:
 
 @dataclass(frozen=True)
 class Read:
-    """The control core reads a scalar into a value that nobody knows before the kernel runs."""
+    """The control core reads a scalar, which nobody knows before the kernel runs; `matters` when costs depend on it."""
 
     result: int
     op: Operation
+    matters: bool = True
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,8 @@ def _marked(body: Body, needed: set[int]) -> Body:
         elif isinstance(step, While):
             before, after = (_marked(part, needed) for part in (step.before, step.after))
             step = replace(step, before=before, after=after)
+        elif isinstance(step, Read):
+            step = replace(step, matters=step.result in needed)
         steps.append(step)
     costly = [
         step

@@ -56,7 +56,8 @@ class Walk:
             elif isinstance(step, While):
                 self.while_(step, values)
             elif isinstance(step, Read):
-                raise _unknown(step)
+                machine.read()
+                _forget(step, values)
 
     def while_(self, step: While, values: Values) -> None:
         """Run a loop whose condition comes from numbers."""
@@ -198,7 +199,7 @@ class Preview:
             elif isinstance(step, Loop):
                 self._loop(step, values)
             elif isinstance(step, Read):
-                raise _unknown(step)
+                _forget(step, values)
 
     def _loop(self, loop: Loop, values: Values) -> None:
         trips = trips_of(loop, values)
@@ -223,9 +224,12 @@ def _set(values: Values, numbers: tuple[int, ...], new: list[int]) -> None:
         values[number] = value
 
 
-def _unknown(step: Read) -> UserError:
-    return UserError(
-        "the kernel's course depends on data that it loads, so its time cannot be predicted",
-        from_ir(step.op.location),
-        "launch it, or measure it with DSA_EMULATOR=reference",
-    )
+def _forget(step: Read, values: Values) -> None:
+    """Any value will do for what only addresses depend on. Raises UserError where costs do."""
+    if step.matters:
+        raise UserError(
+            "the kernel's course depends on data that it loads, so its time cannot be predicted",
+            from_ir(step.op.location),
+            "launch it, or measure it with DSA_EMULATOR=reference",
+        )
+    values[step.result] = 0
