@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from dsalang._backend.errors import CompileError, LaunchError
+from dsalang._jit.constexpr import constexpr_function
 
 VERSION = "3.4.0"
 """The version of Triton whose language this is; libraries choose between names by it."""
@@ -69,10 +70,10 @@ def _modules() -> dict[str, ModuleType]:
     math, libdevice = _public(language.math), _public(language.libdevice)
     functions = _public(language)
     members: dict[str, Mapping[str, Any]] = {
-        "triton": {**names, "__version__": VERSION, "set_allocator": _ignore, "knobs": SimpleNamespace()},
+        "triton": {**names, "KernelInterface": runtime.KernelInterface, "__version__": VERSION, "set_allocator": _ignore, "knobs": SimpleNamespace()},
         "triton.language": functions,
         "triton.language.core": functions,
-        "triton.language.standard": functions,
+        "triton.language.standard": {**functions, "_log2": _log2, "_is_power_of_two": _is_power_of_two},
         "triton.language.random": functions,
         "triton.language.math": math,
         "triton.language.extra": {"libdevice": libdevice},
@@ -86,7 +87,7 @@ def _modules() -> dict[str, ModuleType]:
         "triton.testing": _public(testing),
         "triton.runtime": _public(runtime),
         "triton.runtime.driver": vars(runtime.driver),
-        "triton.runtime.jit": {"JITFunction": runtime.JITFunction, "jit": dsalang.jit},
+        "triton.runtime.jit": {"JITFunction": runtime.JITFunction, "KernelInterface": runtime.KernelInterface, "jit": dsalang.jit},
         "triton.runtime.autotuner": {
             name: getattr(dsalang, name) for name in ("Config", "autotune", "heuristics")
         } | {"Autotuner": runtime.Autotuner, "Heuristics": runtime.Heuristics},
@@ -94,11 +95,34 @@ def _modules() -> dict[str, ModuleType]:
         "triton.compiler": {"CompilationError": CompileError, "CompiledKernel": dsalang.CompiledKernel},
         "triton.compiler.errors": {"CompilationError": CompileError},
         "triton.tools": {},
+        "triton.tools.tensor_descriptor": {"TensorDescriptor": TensorDescriptor},
     }  # fmt: skip
     return {
         name: _module(name, values, f"dsalang in place of {name}.")
         for name, values in members.items()
     }
+
+
+class TensorDescriptor:
+    """A descriptor made on the host. Libraries import it; a launch with one is refused."""
+
+    def __init__(
+        self, base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero"
+    ) -> None:
+        raise LaunchError(
+            "descriptors of the host cannot be passed to kernels",
+            hint="pass the array, and make the descriptor in the kernel: tl.make_tensor_descriptor(...)",
+        )
+
+
+@constexpr_function
+def _log2(n: int) -> int:
+    return n.bit_length() - 1
+
+
+@constexpr_function
+def _is_power_of_two(n: int) -> bool:
+    return n > 0 and n & (n - 1) == 0
 
 
 _TOP = (

@@ -8,6 +8,7 @@ Tiles have static shapes of any lengths; scalars are scalars.
 
 from __future__ import annotations
 
+import sys as _sys
 from types import SimpleNamespace
 from typing import Any as _Any
 
@@ -122,6 +123,7 @@ from dsalang._jit.dtypes import (  # noqa: F401
     float16,
     float32,
     float64,
+    get_int_dtype,
     int1,
     int8,
     int16,
@@ -221,3 +223,7 @@ target_info = SimpleNamespace(
     is_hip_cdna4=_false, cuda_capability_geq=_false,
 )  # fmt: skip
 """Questions about the machine, answered at compile time: it is no GPU."""
+
+_experimental_make_tensor_descriptor = make_tensor_descriptor
+core = standard = _sys.modules[__name__]
+"""Where Triton keeps these names."""

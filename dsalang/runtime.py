@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from dsalang._backend.errors import DeviceError, SramOverflowError
 from dsalang._jit.decorator import JITFunction
 from dsalang._jit.machine import resolve
 from dsalang._jit.tuning import Autotuner, Config, Heuristics
+
+T = TypeVar("T")
+
+
+class KernelInterface(Generic[T]):
+    """What libraries derive wrappers of kernels from: `wrapper[grid](*args)` calls `wrapper.run`."""
+
+    run: Callable[..., Any]
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
+
 
 OutOfResources = SramOverflowError
 """Raised when a kernel's tiles do not fit the machine's memory."""
@@ -69,5 +82,5 @@ class ActiveDriver:
 driver = SimpleNamespace(active=ActiveDriver(), set_active=lambda chosen: None)
 
 __all__ = [
-    "Autotuner", "Config", "DeviceError", "Heuristics", "JITFunction", "OutOfResources", "driver",
+    "Autotuner", "Config", "DeviceError", "Heuristics", "JITFunction", "KernelInterface", "OutOfResources", "driver",
 ]  # fmt: skip

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, overload
 
 from dsalang._backend.errors import LaunchError, UserError
@@ -121,6 +124,35 @@ class JITFunction:
         return [param.name for param in self.source.params]
 
     @cached_property
+    def signature(self) -> inspect.Signature:
+        """The signature of the Python function."""
+        return inspect.signature(self.fn)
+
+    @property
+    def cache_key(self) -> str:
+        """A text that changes with the function and with what it refers to."""
+        outside = self.source.dependencies()
+        parts = [self.source.text, *(f"{way}={outside[way]!r}" for way in sorted(outside))]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    @cached_property
+    def params(self) -> list[Any]:
+        """The parameters with the attributes that Triton gives them."""
+        return [
+            SimpleNamespace(
+                name=param.name,
+                num=number,
+                is_constexpr=param.constexpr,
+                annotation="" if param.annotation is EMPTY else param.annotation,
+                default=param.default,
+                has_default=param.default is not EMPTY,
+                do_not_specialize=param.name in self._unspecialized,
+                do_not_specialize_on_alignment=param.name in self._unspecialized,
+            )
+            for number, param in enumerate(self.source.params)
+        ]
+
+    @cached_property
     def _unspecialized(self) -> frozenset[str]:
         names = [param.name for param in self.source.params]
         found = set()
@@ -128,11 +160,8 @@ class JITFunction:
             for entry in self._options.get(key) or ():
                 if isinstance(entry, int) and 0 <= entry < len(names):
                     entry = names[entry]
-                if entry not in names:
-                    raise LaunchError(
-                        f"{key} names {entry!r}, which {self.source.name} does not have"
-                    )
-                found.add(entry)
+                if entry in names:  # other names are ignored, as by Triton
+                    found.add(entry)
         return frozenset(found)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -161,13 +190,15 @@ class JITFunction:
 
         Arrays are written in place. Beside the kernel's arguments it takes `target`, `num_stages`, `timeline`
         (True keeps every instruction's times also of a run with many), `schedule` and `deadline_us` as in
-        `jit`, and Triton's num_warps and num_ctas, which change nothing. With `stream` the launch comes after
+        `jit`, `warmup` (True: compile only), and Triton's num_warps and num_ctas, which change nothing. With `stream` the launch comes after
         what is on that stream, and the call returns a `Pending` at once.
 
         Returns:
             The engine's report: cycles, microseconds, utilisation, HBM bytes, `timeline(path)`; all zero for
             a grid with no programs. None for interpreted runs, which have no times.
         """
+        if kwargs.pop("warmup", False):
+            return self.warmup(*args, grid=grid, **kwargs)
         try:
             return finished(self.ready(args, kwargs, grid)())
         except UserError as error:

@@ -269,6 +269,15 @@ def from_name(name: str) -> ElementType:
     return pointer_type(from_name(name[1:])) if name.startswith("*") else _ALIASES[name]
 
 
+def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
+    """The integer type of a width.
+
+    >>> get_int_dtype(32, False)
+    uint32
+    """
+    return int1 if bitwidth == 1 else dtype(f"{'' if signed else 'u'}int{bitwidth}")
+
+
 def of_format(fmt: Format) -> dtype:
     """The dtype of a machine format.
 

@@ -88,6 +88,11 @@ class Tuned:
         """The kernel's source."""
         return self.kernel.source
 
+    @property
+    def base_fn(self) -> Callable[..., Any]:
+        """The Python function."""
+        return self.kernel.fn
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Called by another kernel; elsewhere an error, as for kernels."""
         return self.kernel(*args, **kwargs)
@@ -156,7 +161,11 @@ class Autotuner(Tuned):
         pre_hook: Hook | None = None,
         post_hook: Hook | None = None,
         prune_configs_by: Mapping[str, Any] | None = None,
-        **accepted: Any,
+        warmup: int | None = None,
+        rep: int | None = None,
+        use_cuda_graph: bool = False,
+        do_bench: Any = None,
+        cache_results: bool = False,
     ) -> None:
         super().__init__(fn)
         self.configs = list(configs) or [Config({})]

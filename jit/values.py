@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from dsalang._backend.dialects.types import PtrType, scalar_type, with_shape
 from dsalang._backend.errors import CompileError
 
 from .builtin import Builtin
-from .constexpr import constexpr
+from .constexpr import ConstexprFunction, constexpr
 from .dtypes import ElementType, block_type, dtype, pointer_type
 from .source import source_of
 
@@ -99,7 +100,8 @@ def fail(message: str, hint: str = "") -> NoReturn:
 def wrap(value: Any) -> Operand:
     """A Python object met while parsing, as an operand."""
     if isinstance(value, constexpr):
-        value = value.value
+        inner = value.value
+        value = ConstexprFunction(inner) if isinstance(inner, types.FunctionType) else inner
     if isinstance(value, np.generic):
         value = value.item()
     return Static(value)

@@ -52,7 +52,7 @@ def _sum_type(kind: dtype, wanted: Any, what: str) -> dtype:
         assert isinstance(found, dtype)
         return found
     if kind.is_int() and kind.primitive_bitwidth < 32:
-        return dtypes.int32 if kind.is_int_signed() or kind.is_bool() else dtypes.uint32
+        return dtypes.int32 if kind.is_int_signed() else dtypes.uint32
     return kind
 
 
@@ -74,13 +74,11 @@ def sum_builtin(
 
 
 def _wide_enough(value: InterpTile) -> InterpTile:
-    """Extremes are taken in at least 32 bits, as in Triton."""
+    """Extremes without their positions are taken in at least 32 bits, as in Triton: int32 for all integers."""
     kind = number_type(value)
     if kind.primitive_bitwidth >= 32:
         return value
-    if kind.is_floating():
-        return cast(value, dtypes.float32)
-    return cast(value, dtypes.int32 if kind.is_int_signed() or kind.is_bool() else dtypes.uint32)
+    return cast(value, dtypes.float32 if kind.is_floating() else dtypes.int32)
 
 
 def _fold(value: Array, axis: int, largest: bool) -> Array:
@@ -114,8 +112,10 @@ def _restore(data: Array, value: InterpTile, axis: int | None, keep: Any) -> Arr
 
 
 def _extreme(input: Any, axis: Any, with_position: Any, keep: Any, largest: bool, what: str) -> Any:
+    if isinstance(axis, InterpTile) and not to_tile(input).shape:
+        return IMPLEMENTATIONS["maximum" if largest else "minimum"](input, axis)
     value, axis = _tile_axis(input, axis, what)
-    value = _wide_enough(value)
+    value = _drop_bf16(value) if unwrap(with_position) else _wide_enough(value)
     kind = number_type(value)
     data, along = _flatten(value, axis)
     if not unwrap(with_position):

@@ -23,6 +23,7 @@ from ..values import (
 )
 from ..values import tile as need_tile
 from . import shape as shapes
+from .math import maximum, minimum
 
 
 def _is_none(operand: Operand) -> bool:
@@ -71,7 +72,11 @@ def _sum_dtype(element: ElementType, wanted: Operand) -> ElementType:
     assert isinstance(element, dtype)
     if element.is_int() and element.primitive_bitwidth < 32:
         return dtypes.int32 if element.signed else dtypes.uint32
-    return element
+    return _not_bf16(element)
+
+
+def _not_bf16(element: ElementType) -> ElementType:
+    return dtypes.float32 if element == dtypes.bfloat16 else element
 
 
 def _letter(element: ElementType) -> str:
@@ -90,7 +95,7 @@ def total(
     return _kept(em, _reduce(em, kind, value, position), source, axis, keep_dims, "sum")
 
 
-def _extreme(name: str) -> Callable[..., Operand]:
+def _extreme(name: str, pick: Callable[..., Operand]) -> Callable[..., Operand]:
     def lower(
         em: Emitter,
         input: Operand,
@@ -99,6 +104,8 @@ def _extreme(name: str) -> Callable[..., Operand]:
         return_indices_tie_break_left: Operand,
         keep_dims: Operand,
     ) -> Operand:
+        if isinstance(axis, Value) and isinstance(input, Value) and not input.shape + axis.shape:
+            return pick(em, input, axis, NONE)  # strangers write tl.max(a, b) of two scalars
         source = _number_tile(input, name)
         value, position = _flat(em, source, axis, name)
         letter = _letter(value.dtype)
@@ -177,7 +184,8 @@ def _scan(name: str, word: str) -> Callable[..., Operand]:
     ) -> Operand:
         value = _number_tile(input, name)
         position = static_axis(axis, len(value.shape), f"the axis of {name}")
-        value = cast(em, value, _sum_dtype(value.dtype, dtype))
+        inner = _sum_dtype(value.dtype, dtype) if word == "sum" else _not_bf16(value.dtype)
+        value = cast(em, value, inner)
         kind = ("f" if _letter(value.dtype) == "f" else "i") + word
         backwards = static_bool(reverse, f"reverse of {name}")
         op = em.add(tile.ScanOp(kind, value.ssa, position, backwards))
@@ -188,8 +196,8 @@ def _scan(name: str, word: str) -> Callable[..., Operand]:
 
 TABLE: dict[str, Callable[..., Operand]] = {
     "sum": total,
-    "max": _extreme("max"),
-    "min": _extreme("min"),
+    "max": _extreme("max", maximum),
+    "min": _extreme("min", minimum),
     "argmax": _arg("max"),
     "argmin": _arg("min"),
     "xor_sum": _bitwise("xor_sum", "xor"),

@@ -96,3 +96,26 @@ def test_refused(kernel, name, interpret, monkeypatch):
     with pytest.raises(dsa.CompileError, match=f"{name} is not available on this machine") as caught:
         kernel[1](np.zeros(1, np.float32))
     assert caught.value.hint
+
+
+@dsa.jit
+def online(x, out, N: tl.constexpr):
+    top = tl.float32(-float("inf"))
+    for start in range(0, N, 4):
+        best = tl.max(tl.load(x + start + tl.arange(0, 4)), axis=0)
+        top = tl.max(top, best)  # of two scalars
+    kind: tl.constexpr = accumulator(x.dtype.element_ty)
+    tl.store(out, top.to(kind) + tl.core.get_int_dtype(32, True)(1))
+
+
+@tl.constexpr
+def accumulator(kind):
+    return tl.float32 if kind.is_floating() else tl.int32
+
+
+@BOTH
+def test_odd_habits(interpret, monkeypatch):
+    monkeypatch.setenv("DSA_INTERPRET", interpret)
+    x, out = np.float32([1, 9, 3, 4, 5, 6, 2, 8]), np.zeros(1, np.float32)
+    online[1](x, out, N=8)
+    assert out[0] == 10
