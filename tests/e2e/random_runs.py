@@ -29,6 +29,9 @@ from dsalang._jit.arguments import bind, classify
 from dsalang._jit.compiled import compile_kernel, tile_ir
 from dsalang._jit.launch import argument_bits, memory_of, run_interpreted
 from dsalang._jit.specialize import specialize
+from dsalang._runtime.fast.engine import Options as FastOptions
+from dsalang._runtime.fast.engine import Program
+from dsalang._runtime.fast.plan import UnsuitedError
 from dsalang._runtime.reference.engine import run
 from dsalang._runtime.reference.options import Options
 
@@ -100,9 +103,21 @@ class Launch:
     def image(self, target: Target) -> Image:
         return compile_kernel(self.source, self.spec, target)
 
-    def run(self, image: Image, target: Target, options: Options) -> None:
+    def run(self, image: Image, target: Target, options: Options) -> int:
+        """Run on the reference engine; gives the cycles."""
         values = [argument_bits(self.arguments, argument.name) for argument in image.arguments]
-        run(image, target, values, self.grid, memory_of(self.arguments), options)
+        memory = memory_of(self.arguments)
+        return run(image, target, values, self.grid, memory, options).cycles
+
+    def run_fast(self, image: Image, target: Target) -> int | None:
+        """Run on the fast engine; gives the cycles, None where it does not take the image."""
+        values = [argument_bits(self.arguments, argument.name) for argument in image.arguments]
+        try:
+            program = Program(image, target, None, "", True)
+        except UnsuitedError:
+            return None
+        memory = memory_of(self.arguments)
+        return program.launch(tuple(values), self.grid, memory, FastOptions()).run().cycles
 
 
 def launch_of(function: Any, kernel: RandomKernel, arrays: Arrays) -> Launch:
@@ -171,11 +186,17 @@ def check_kernel(kernel: RandomKernel, seed: int, stats: dict[str, int] | None =
             except SramOverflowError:
                 stats["overflow"] = stats.get("overflow", 0) + 1
                 continue
-            launch.run(image, target, Options(timeline=False))
+            cycles = launch.run(image, target, Options(timeline=False))
             check_same(expected, got, f"{target.name} against the interpreter")
             if plain is None:
                 plain = got
             same_bits(plain, got, f"{target.name} against {machines[0].name}")
+            fast = copy_of(kernel, arrays)
+            found = launch_of(function, kernel, fast).run_fast(image, target)
+            if found is not None:
+                same_bits(plain, fast, f"{target.name}, fast engine")
+                if found != cycles:
+                    raise MismatchError(f"{target.name}: fast engine {found}, not {cycles} cycles")
             again = copy_of(kernel, arrays)
             launch = launch_of(function, kernel, again)
             launch.run(image, target, Options(timeline=False, adversarial_seed=seed & 0xFFFF))

@@ -554,7 +554,8 @@ class Writer:
         private = [a for a in self.arrays if a.private and a.dtype in ("int32", "int64", "uint32")]
         if private and shape and self.chance(0.4):
             array = self.rng.choice(private)
-            offsets, _ = self.offsets(shape, 1, unique=True)
+            offsets, mask = self.offsets(shape, 1, unique=True)
+            offsets = self.linear(shape) if mask else offsets
             old = self.fresh("v")
             self.vars.append(Var(old, array.dtype, shape))
             return (

@@ -42,3 +42,34 @@ def test_position_of_an_extreme_alone_decides_a_branch():
 
     (out,) = agree(kernel, np.zeros(3, np.int32), grid=(2,))
     assert out.tolist() == [0, 7, 2]
+
+
+TYPES = (tl.int1, tl.int8, tl.uint16, tl.int64, tl.float8e5, tl.float16, tl.bfloat16, tl.float32)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+def test_types_of_reductions_and_scans(kind: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Compiler and interpreter gave different types to extremes, sums and products of narrow types."""
+
+    @dsa.jit
+    def kernel(KIND: tl.constexpr):
+        x = tl.full((4,), 1, KIND)
+        tl.static_print(tl.sum(x, 0).dtype, tl.max(x, 0).dtype, tl.min(x).dtype)
+        tl.static_print(tl.max(x, 0, return_indices=True)[0].dtype, tl.argmin(x, 0).dtype)
+        tl.static_print(tl.cumsum(x, 0).dtype, tl.cumprod(x, 0).dtype)
+
+    kernel[1](kind)
+    compiled = capsys.readouterr().out
+    dsa.jit(kernel.fn, interpret=True)[1](kind)
+    assert compiled == capsys.readouterr().out
+
+
+def test_an_extreme_of_unsigned_shorts_is_signed():
+    @dsa.jit
+    def kernel(x, out):
+        least = tl.min(tl.load(x + tl.arange(0, 3)), 0)
+        tl.store(out, tl.where(least == 0, tl.full((), -4, tl.int32), least))
+        tl.store(out + 1 + tl.arange(0, 3), tl.cumprod(tl.load(x + tl.arange(0, 3)), 0))
+
+    _, out = agree(kernel, np.array([0, 300, 7], np.uint16), np.ones(4, np.float32))
+    assert out.tolist() == [-4, 0, 0, 0]
