@@ -139,6 +139,7 @@ from dsalang._jit.dtypes import (  # noqa: F401
     void,
 )
 from dsalang._jit.library import (  # noqa: F401
+    dot_scaled,
     gather,
     gather_tensor_descriptor,
     histogram,

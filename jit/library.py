@@ -219,3 +219,81 @@ def scatter_tensor_descriptor(desc: Any, value: Any, x_offsets: Any, y_offset: A
     """Store the rows of a tile as rows x_offsets of a matrix; `desc.scatter(value, x_offsets, y_offset)`."""
     pointers, inside = _rows(desc, x_offsets, y_offset)
     tl.store(pointers, value.to(desc.dtype), mask=inside)
+
+
+@defined()
+def _unpacked(x: Any, axis: Any) -> Any:
+    """fp4 (e2m1) numbers, two per byte along an axis, the low half first, as bf16."""
+    codes = tl.join(x & 0xF, x >> 4).to(dtypes.uint16)
+    magnitude = codes & 7
+    regular = (magnitude << 6) + (
+        126 << 7
+    )  # exponent and mantissa bit move to their places in bf16
+    bits = tl.where(magnitude > 1, regular, tl.where(magnitude == 1, 126 << 7, 0))
+    signed = (bits | ((codes & 8) << 12)).to(dtypes.uint16)
+    values = signed.to(dtypes.bfloat16, bitcast=True)
+    if axis == 0:
+        result = tl.permute(values, 0, 2, 1).reshape(2 * x.shape[0], x.shape[1])
+    else:
+        result = values.reshape(x.shape[0], 2 * x.shape[1])
+    return result
+
+
+@defined()
+def _numbers(x: Any, kind: Any, axis: Any) -> Any:
+    """An operand of `dot_scaled` as fp32; `axis` is the one along which fp4 is packed."""
+    if kind == "e2m1":
+        values = _unpacked(x.to(dtypes.uint8, bitcast=True), axis)
+    elif kind == "e4m3":
+        values = x.to(dtypes.float8e4nv, bitcast=True)
+    elif kind == "e5m2":
+        values = x.to(dtypes.float8e5, bitcast=True)
+    elif kind == "bf16":
+        values = x.to(dtypes.bfloat16, bitcast=True)
+    else:
+        tl.static_assert(kind == "fp16", "a format of dot_scaled is e2m1, e4m3, e5m2, bf16 or fp16")
+        values = x.to(dtypes.float16, bitcast=True)
+    return values.to(dtypes.float32)
+
+
+@defined()
+def _powers(scale: Any) -> Any:
+    """Exponents with a bias of 127 (E8M0) as fp32; 255 is NaN."""
+    exponent = scale.to(dtypes.uint8, bitcast=True).to(dtypes.int32)
+    bits = tl.where(exponent == 0, 0x00400000, exponent << 23)
+    bits = tl.where(exponent == 255, 0x7FC00000, bits)
+    return bits.to(dtypes.float32, bitcast=True)
+
+
+@defined()
+def dot_scaled(
+    lhs: Any,
+    lhs_scale: Any,
+    lhs_format: Any,
+    rhs: Any,
+    rhs_scale: Any,
+    rhs_format: Any,
+    acc: Any = None,
+    fast_math: bool = False,
+    lhs_k_pack: bool = True,
+    rhs_k_pack: bool = True,
+    out_dtype: Any = dtypes.float32,
+) -> Any:
+    """acc + lhs · rhs of microscaling (MX) formats: blocks along K share an exponent.
+
+    lhs is [M, K], rhs [K, N], lhs_scale [M, K / 32], rhs_scale [N, K / 32] or None; fp4 (e2m1) is packed two per byte
+    along K, or along the other dim without k_pack. Scaled operands are rounded to bf16 (fp16 if one of the
+    formats is fp16), which is exact for the formats of 4 and 8 bits within bf16's range.
+    """
+    kind = dtypes.float16 if lhs_format == "fp16" or rhs_format == "fp16" else dtypes.bfloat16
+    a = _numbers(lhs, lhs_format, 1 if lhs_k_pack else 0)
+    b = _numbers(rhs, rhs_format, 0 if rhs_k_pack else 1)
+    if lhs_scale is not None:
+        rows, count = lhs_scale.shape[0], lhs_scale.shape[1]
+        blocks = a.reshape(rows, count, a.shape[1] // count)
+        a = (blocks * _powers(lhs_scale)[:, :, None]).reshape(a.shape)
+    if rhs_scale is not None:
+        columns, count = rhs_scale.shape[0], rhs_scale.shape[1]
+        blocks = b.reshape(count, b.shape[0] // count, columns)
+        b = (blocks * tl.trans(_powers(rhs_scale))[:, None, :]).reshape(b.shape)
+    return tl.dot(a.to(kind), b.to(kind), acc=acc, out_dtype=out_dtype)

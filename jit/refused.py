@@ -12,7 +12,6 @@ ROUNDING = "the machine rounds to nearest even; use the name that ends in _rn"
 
 REASONS: dict[str, str] = {
     "inline_asm_elementwise": "this machine does not execute GPU assembly; write the operation with tl.* or tl.math.*",
-    "dot_scaled": "multiply by the scales yourself: tl.dot(a.to(tl.bfloat16) * scale_a, b.to(tl.bfloat16) * scale_b)",
     "make_tensor_map": "use tl.make_tensor_descriptor",
 }
 """In `triton.language`."""

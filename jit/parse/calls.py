@@ -114,12 +114,10 @@ def _inline_builtin(
     ctx: Context, builtin: Builtin, args: tuple[Operand, ...], kwargs: dict[str, Operand]
 ) -> Operand:
     """Parse the body of a builtin; what is wrong in it is wrong with the call."""
-    depth = len(ctx.stack)
     try:
         return inline(ctx, body_of(builtin), args, kwargs)
     except CompileError as error:
-        if error.loc is None or len(ctx.stack) == depth:
-            error.loc = ctx.loc()
+        error.loc = ctx.loc()
         raise
 
 
