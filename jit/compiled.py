@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,6 +75,8 @@ class CompiledKernel:
             grid: how many programs: an int, or a tuple of one to three ints.
             values: scalar arguments by name; those that only change data may be left out (0).
 
+        A static schedule takes what it takes, on the grid that it was made for.
+
         Raises:
             LaunchError: a value is not that of a scalar argument, or the grid is not one.
             UserError: how the kernel runs depends on data that it loads.
@@ -93,7 +95,11 @@ class CompiledKernel:
                     f"{self.image.name} has no scalar argument {name!r}",
                     hint=f"its scalar arguments are {', '.join(scalars) or 'none'}",
                 )
-        return predict(self.module, self.target, list(args.values()), grid_of(grid, args))
+        found = predict(self.module, self.target, list(args.values()), grid_of(grid, args))
+        if self.latency_cycles is None:
+            return found
+        time = self.target.microseconds(self.latency_cycles)
+        return replace(found, cycles=self.latency_cycles, microseconds=time, exact=True)
 
     @cached_property
     def module(self) -> ModuleOp:

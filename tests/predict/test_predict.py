@@ -156,6 +156,16 @@ def test_a_course_that_depends_on_data_is_refused_with_its_line() -> None:
     assert "tl.load(n)" in str(info.value)
 
 
+def test_a_static_schedule_takes_what_it_promises() -> None:
+    case = CASES["add_odd"]()
+    kernel = case.kernel.warmup(*case.args, grid=case.grid, **case.meta, schedule="static")
+    found = kernel.predict(case.grid, {"n": 10_007})
+    assert (
+        found.exact
+        and found.cycles == kernel.latency_cycles == case.launch(schedule="static").cycles
+    )
+
+
 @dsa.jit
 def picked(x, rows, out, B: tl.constexpr):
     row = tl.load(rows + tl.program_id(0))
