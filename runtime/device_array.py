@@ -79,6 +79,12 @@ class DeviceArray:
         strides = [self.format.bytes * prod(self.shape[d + 1 :]) for d in range(len(self.shape))]
         return strided_view(self.format, self.address, self.shape, strides, True, self)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("a device array can only be seen from the host as a copy")
+        values = self.to_host()
+        return values if dtype is None else values.astype(dtype)
+
     def _check_alive(self, what: str) -> None:
         if not self._finalizer.alive:
             raise LaunchError(f"{what} is a device array that has been freed")

@@ -16,6 +16,8 @@ ABI = 1
 _WAIT_MS = 50
 """How long a wait holds on to the thread; between waits Python sees signals."""
 
+_CLOSE_SECONDS = 5.0
+
 
 class Properties(ctypes.Structure):
     """`dsa_properties`."""
@@ -77,6 +79,7 @@ class Driver:
 
     Attributes:
         lost: the device is gone; every further call fails.
+        closed: `close` has been called.
         timing: to be held by whoever measures the time of a launch, so that no other comes between.
     """
 
@@ -84,6 +87,8 @@ class Driver:
         self.path, self.lost = str(path), False
         self._library = load_library(path)
         self._handle = ctypes.c_void_p()
+        self.closed = False
+        self._calls, self._idle = 0, threading.Condition()
         self._images: dict[bytes, int] = {}
         self._lock = threading.Lock()
         self.timing = threading.Lock()
@@ -92,11 +97,18 @@ class Driver:
         self._call("dsa_get_properties", self._handle, ctypes.byref(self.properties))
 
     def _call(self, name: str, *arguments: object) -> None:
-        if name != "dsa_open" and not self._handle:
-            raise DeviceError(f"the device of driver {self.path} is closed")
-        status = getattr(self._library, name)(*arguments)
-        if status != Status.OK:
-            raise self._error(name, status)
+        with self._idle:
+            if self.closed:
+                raise DeviceError(f"the device of driver {self.path} is closed")
+            self._calls += 1
+        try:
+            status = getattr(self._library, name)(*arguments)
+            if status != Status.OK:
+                raise self._error(name, status)
+        finally:
+            with self._idle:
+                self._calls -= 1
+                self._idle.notify_all()
 
     def _error(self, name: str, status: int) -> UserError:
         text = (self._library.dsa_last_error() or b"").decode("utf-8", "replace")
@@ -109,11 +121,6 @@ class Driver:
         if status in (Status.NO_MEMORY, Status.BAD_ARGUMENT):
             return LaunchError(message)
         return TimedOutError(message) if status == Status.TIMEOUT else DeviceError(message)
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` has been called."""
-        return not self._handle
 
     def alloc(self, size: int) -> int:
         """Device memory of `size` bytes; its address."""
@@ -171,11 +178,20 @@ class Driver:
         self._call("dsa_event_elapsed", self._handle, start, end, ctypes.byref(microseconds))
         return microseconds.value
 
+    def abandon(self) -> None:
+        """Give the device up with whatever runs on it."""
+        self.lost = True
+        self.close()
+
     def close(self) -> None:
-        """Let go of the device; it can be called again and again."""
-        handle, self._handle = self._handle, ctypes.c_void_p()
-        if handle:
-            self._library.dsa_close(handle)
+        """Let go of the device; it can be called again and again. A call that never ends keeps it open."""
+        with self._idle:
+            if self.closed:
+                return
+            self.closed = True
+            left = not self._idle.wait_for(lambda: self._calls == 0, _CLOSE_SECONDS)
+        if self._handle and not left:
+            self._library.dsa_close(self._handle)
 
 
 class TimedOutError(DeviceError):

@@ -55,7 +55,8 @@ uint32_t dsa_abi(void);
 int dsa_open(uint32_t abi, uint32_t index, dsa_device **device);
 int dsa_get_properties(dsa_device *device, dsa_properties *properties);
 
-/* Device memory. Addresses are what kernels get as pointer arguments; 0 is never one. */
+/* Device memory. Addresses are what kernels get as pointer arguments; 0 is never one. What is freed must not be
+ * used by work that is still running. */
 int dsa_alloc(dsa_device *device, uint64_t bytes, uint64_t *address);
 int dsa_free(dsa_device *device, uint64_t address);
 int dsa_copy_in(dsa_device *device, uint32_t stream, uint64_t to, const void *from, uint64_t bytes);
@@ -77,7 +78,7 @@ int dsa_event_elapsed(dsa_device *device, uint64_t start, uint64_t end, double *
 /* The calling thread's last error, "" when it had none; valid until its next call. */
 const char *dsa_last_error(void);
 
-/* Wait for what is running, then let go of everything. `device` may be lost, or NULL. */
+/* Let go of everything; a kernel that still runs after a moment is given up. `device` may be lost, or NULL. */
 void dsa_close(dsa_device *device);
 
 #ifdef __cplusplus

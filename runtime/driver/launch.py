@@ -58,6 +58,12 @@ def launcher(
             for extent, _, at in placed:
                 if extent.writable:
                     driver.copy_out(extent.start, at, extent.stop - extent.start)
+        except DsaError:
+            raise
+        except BaseException:
+            # Interrupted: the kernel may still run, and nothing says when its memory is free again.
+            driver.abandon()
+            raise
         finally:
             _free(driver, [buffer for _, buffer, _ in placed])
         cycles = round(microseconds * device.target.clock_mhz)

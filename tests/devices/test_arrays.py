@@ -24,6 +24,7 @@ def test_round_trip(dtype: Any) -> None:
     assert back.tobytes() == values.tobytes() and back.shape == values.shape
     back[...] = 0
     assert array.to_host().tobytes() == values.tobytes()  # copies, not views
+    assert np.asarray(array).tobytes() == values.tobytes()
 
 
 def test_what_is_not_contiguous_is_copied_row_by_row() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 from dsalang._runtime.driver.mailbox import Command, Operation
 from dsalang._runtime.driver.worker import Worker, main
@@ -18,6 +19,14 @@ class Killed(Worker):
 
     def launch(self, command: Command) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Hung(Worker):
+    """Never comes back from a kernel."""
+
+    def launch(self, command: Command) -> None:
+        while True:
+            time.sleep(1)
 
 
 class Stopped(Worker):
@@ -57,7 +66,7 @@ class Corrupt(Worker):
             self.shared[start : start + type(reply).message.size] = b"x" * type(reply).message.size
 
 
-FAULTS = {"killed": Killed, "stopped": Stopped, "hello": Hello, "corrupt": Corrupt}
+FAULTS = {"killed": Killed, "hung": Hung, "stopped": Stopped, "hello": Hello, "corrupt": Corrupt}
 
 if __name__ == "__main__":
     fault, _, Corrupt.field = sys.argv[1].partition(":")

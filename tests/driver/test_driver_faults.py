@@ -6,6 +6,9 @@ import ctypes
 import ctypes.util
 import gc
 import os
+import shutil
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,9 +20,10 @@ import pytest
 from suite.cases import CASES
 
 import dsalang as dsa
-from dsalang._runtime.driver.binding import Driver, load_library
+from dsalang._runtime.driver.binding import ABI, Driver, Properties, load_library
+from dsalang._runtime.driver.mailbox import Status
 
-from .conftest import HERE, WORKER, Build
+from .conftest import HEADERS, HERE, WORKER, Build
 
 FAULTY = f"{sys.executable} {HERE / 'faulty_worker.py'}"
 
@@ -97,6 +101,32 @@ def test_lost_device_of_the_environment_is_opened_again(
     again.check()
 
 
+class Interrupted(Exception):
+    pass
+
+
+def test_device_that_hangs_can_be_interrupted(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(number: int, frame: object) -> None:
+        raise Interrupted
+
+    monkeypatch.setenv("DSA_WORKER", f"{FAULTY} hung --engine reference")
+    device = dsa.Device(library)
+    CASES["add_odd"]().launch()
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(Interrupted):
+            launch_on(device)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    start = time.perf_counter()
+    device.close()
+    assert time.perf_counter() - start < 2
+    usable(library, monkeypatch)
+
+
 def test_worker_that_does_not_start(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSA_WORKER", f"{FAULTY} hello")
     fails(dsa.DeviceError, "ended with status 4", lambda: dsa.Device(library), 20)
@@ -141,6 +171,22 @@ def test_wrong_abi_version(build: Build, healthy: Path) -> None:
     handle = ctypes.c_void_p()
     assert raw.dsa_open(2, 0, ctypes.byref(handle)) == -1 and not handle
     assert b"ABI version 1, not 2" in raw.dsa_last_error()
+
+
+@pytest.mark.parametrize("flags", [("-std=c99",), ("-x", "c++", "-std=c++11")])
+def test_header_is_plain_c(flags: tuple[str, ...], tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None or (flags[0] == "-x" and shutil.which("c++") is None):
+        pytest.skip("there is no such compiler")
+    program = tmp_path / "program.c"
+    program.write_text(
+        '#include "dsa_driver.h"\n'
+        f"typedef char size[sizeof(dsa_properties) == {ctypes.sizeof(Properties)} ? 1 : -1];\n"
+        f"typedef char version[DSA_ABI == {ABI}u ? 1 : -1];\n"
+        f"typedef char codes[DSA_ERROR_CORRUPT == {Status.CORRUPT.value} ? 1 : -1];\n"
+    )
+    command = [compiler, *flags, "-Wall", "-pedantic-errors", "-fsyntax-only", "-I", str(HEADERS)]
+    subprocess.run([*command, str(program)], check=True)
 
 
 def test_no_driver_at_all(tmp_path: Path) -> None:

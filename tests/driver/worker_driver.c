@@ -34,6 +34,7 @@
 #define ARGUMENTS 256
 #define EVENTS 4096
 #define START_MS 60000
+#define CLOSE_MS 500
 
 enum { HELLO = 1, LOAD = 2, LAUNCH = 3 };
 
@@ -280,7 +281,7 @@ int dsa_open(uint32_t abi, uint32_t index, dsa_device **device) {
 
 void dsa_close(dsa_device *d) {
     if (!d) return;
-    if (!d->lost && d->box) settle(d, -1);
+    if (!d->lost && d->box && settle(d, CLOSE_MS)) lose(d, DSA_ERROR_LOST, "the device hangs");
     if (d->doorbell >= 0) close(d->doorbell); /* the worker ends when its doorbell is gone */
     if (d->worker > 0) waitpid(d->worker, NULL, 0);
     if (d->box) munmap(d->box, MEMORY_OFFSET + d->memory_bytes);
@@ -356,7 +357,7 @@ int dsa_alloc(dsa_device *d, uint64_t bytes, uint64_t *address) {
 }
 
 int dsa_free(dsa_device *d, uint64_t address) {
-    enum { settle_first = 1 };
+    enum { settle_first = 0 };
     LOCKED(release(d, address));
 }
 
