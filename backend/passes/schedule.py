@@ -24,7 +24,8 @@ from .schedule_dynamic import simulate
 from .schedule_order import Timed, best, lower_bound, replay
 from .schedule_problem import Problem, Work, problem_of, work_of
 from .schedule_refine import refine
-from .schedule_trace import Step, Trace, alias_groups
+from .schedule_stream import Step, alias_groups
+from .schedule_trace import Trace
 
 _NONE: Mapping[str, int] = {}
 

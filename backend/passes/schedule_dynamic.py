@@ -15,7 +15,7 @@ from ..cost import issue_cycles
 from ..isa.table import QUEUED, Engine
 from ..target import Target
 from .schedule_problem import Work
-from .schedule_trace import Step
+from .schedule_stream import Step
 
 
 @dataclass

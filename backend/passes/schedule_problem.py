@@ -10,7 +10,7 @@ from ..image.model import Template
 from ..isa.table import Engine
 from ..isa.vprog import VectorProgram
 from ..target import Target
-from .schedule_trace import Access, Step
+from .schedule_stream import Access, Step
 
 IN_ORDER = (Engine.MM, Engine.VE)
 """Engines on which an instruction is over before the next one starts; LD and ST overlap latencies."""

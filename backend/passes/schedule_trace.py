@@ -6,23 +6,22 @@ as far as compile time knows them, what it accesses, and the program of the grid
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects import arith, func, scf
+from xdsl.dialects import func, scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from ..cost import array, scalar, valid_box
 from ..dialects import dsa
 from ..dialects.dsa import SlotType
 from ..dialects.locations import from_ir
-from ..dialects.tile import ints
 from ..errors import CompileError, InternalError
 from ..image.tables import Tables, issue_template
-from ..isa.table import BY_NAME, NONE, Engine
+from ..isa.table import BY_NAME, Engine
 from ..llvm.table_glue import Operand
 from ..target import Target
-from .schedule_values import Symbol, Unknown, Value, evaluate, width, wrap
+from .schedule_stream import Access, Step, constants_of, reach_of, strings_of
+from .schedule_values import Function, Symbol, Unknown, Value, evaluate, function_of, width, wrap
 
 MAX_STEPS = 500_000
 """Instructions and flags of a core that a schedule may have."""
@@ -35,44 +34,36 @@ _OPEN = ("hbm", "scalar", "fill")
 """Fields that neither time nor order in SRAM depends on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """What an instruction does to memory: to SRAM bytes [low, high), or to HBM of `arg` when that is ≥ -1.
+@dataclass(eq=False)
+class _Form:
+    """What never changes about an issue op; `made` has its templates by the operands that are known.
 
-    Bounds of HBM are relative to the argument; low > high: anywhere.
+    `hbm` says how it touches HBM ("r", "w", "rw"; None: not at all), at `hbm_base` of argument `hbm_arg`.
     """
 
-    low: int
-    high: int
-    reads: bool
-    writes: bool
-    arg: int = -2
-    atomic: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """An instruction (`template` of the static image), or a set or wait (`sem` ≥ 0).
-
-    `operands_before` is the number of run-time operands that it has without a static schedule.
-    """
-
-    op: str
+    op: dsa.IssueOp
+    name: str
     engine: Engine
-    template: int = -1
-    operands: tuple[Operand, ...] = ()
-    operands_before: int = 0
-    accesses: tuple[Access, ...] = ()
-    program: int = -1
-    sem: int = -1
+    bound: list[tuple[str, SSAValue]]
+    sram: list[tuple[SSAValue, bool, bool]]
+    hbm: str | None
+    hbm_base: SSAValue | None
+    hbm_arg: int
+    operands_before: int
+    made: dict[tuple[int | None, ...], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
 
-@dataclass
-class Slot:
-    """A slot's place in SRAM."""
+@dataclass(eq=False)
+class _Line:
+    """An op made ready to run: arithmetic has a function, everything else but loops and terminators a `run`."""
 
-    low: int
-    high: int
+    op: Operation
+    operands: tuple[SSAValue, ...]
+    results: tuple[SSAValue, ...]
+    function: Function | None = None
+    run: Callable[[_Run, _Line], None] | None = None
+    step: Step | None = None
+    form: _Form | None = None
 
 
 @dataclass(eq=False)
@@ -91,35 +82,68 @@ class Trace:
 
     def __post_init__(self) -> None:
         block = self.kernel.body.blocks[0]
-        self.names = _strings(self.kernel, "dsa.args")
-        pointers = [fmt.startswith("*") for fmt in _strings(self.kernel, "dsa.formats")]
+        self.names = strings_of(self.kernel, "dsa.args")
+        pointers = [fmt.startswith("*") for fmt in strings_of(self.kernel, "dsa.formats")]
         self.pointers = [number for number, is_pointer in enumerate(pointers) if is_pointer]
-        self.constants = _constants(block)
-        self.made: dict[tuple[object, ...], tuple[int, tuple[int, ...]]] = {}
+        self.constants = constants_of(block)
+        self.ready: dict[Block, list[_Line]] = {}
+        align = self.target.sram_align_bytes
+        self.rings: dict[SSAValue, tuple[int, int, int, int]] = {}
+        for op in block.ops:
+            if isinstance(op, dsa.RingOp):
+                size = op.bytes.value.data
+                slots = op.slots.value.data
+                self.rings[op.result] = op.address.value.data, slots, size + -size % align, size
 
     def core(self, number: int) -> list[Step]:
         """The stream of one core. Raises CompileError where compile time does not know what happens."""
         return _Run(self, number).steps
 
+    def lines(self, block: Block) -> list[_Line]:
+        """The ops of a block, made ready when it first runs."""
+        found = self.ready.get(block)
+        if found is None:
+            found = self.ready[block] = [self.line(op) for op in block.ops]
+        return found
 
-def _strings(kernel: func.FuncOp, name: str) -> list[str]:
-    return [str(entry.data) for entry in kernel.attributes[name]]  # type: ignore[attr-defined]
+    def line(self, op: Operation) -> _Line:
+        """One op, made ready."""
+        line = _Line(op, tuple(op.operands), tuple(op.results))
+        if op.name.startswith("arith."):
+            line.function = function_of(op)
+        elif isinstance(op, dsa.IssueOp):
+            line.form, line.run = self.form(op), _Run.issue
+        elif isinstance(op, dsa.SetOp | dsa.WaitOp):
+            name = "set" if isinstance(op, dsa.SetOp) else "wait"
+            line.step = Step(name, Engine(op.engine.value.data), sem=op.sem.value.data)
+            line.run = _Run.signal
+        elif type(op) in _RUN:
+            line.run = _RUN[type(op)]
+        elif not isinstance(op, scf.ForOp | scf.YieldOp | func.ReturnOp | scf.ConditionOp):
+            raise InternalError(f"schedule: {op.name} cannot run on the control core")
+        return line
 
-
-def _constants(block: Block) -> set[SSAValue]:
-    """Values that the glue knows when it is compiled, as `llvm/glue.py` folds them."""
-    found: set[SSAValue] = set()
-    for op in block.walk():
-        folds = isinstance(op, arith.ConstantOp) or (
-            op.name in ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast")
-            and op.operands[0] in found
+    def form(self, op: dsa.IssueOp) -> _Form:
+        """An issue op, made ready."""
+        row, bound = BY_NAME[op.op.data], op.bound()
+        sram = []
+        for name, value in bound.items():
+            role = row.by_name[name.partition(".")[0]].role or ""
+            if isinstance(value.type, SlotType) and role.startswith("sram"):
+                how = role.partition("_")[2]
+                sram.append((value, "r" in how, "w" in how))
+        access = row.by_name["hbm"].role if "hbm" in row.by_name else None
+        return _Form(
+            op=op,
+            name=row.name,
+            engine=op.engine,
+            bound=list(bound.items()),
+            sram=sram,
+            hbm=access.partition("_")[2] if access else None,
+            hbm_base=bound.get("hbm"),
+            hbm_arg=-1 if op.hbm_arg is None else op.hbm_arg.value.data,
+            operands_before=sum(value not in self.constants for value in bound.values()),
         )
-        if isinstance(op, dsa.AcquireOp):
-            ring = op.ring.owner
-            folds = isinstance(ring, dsa.RingOp) and ring.slots.value.data == 1
-        if folds:
-            found.update(op.results)
-    return found
 
 
 class _Run:
@@ -129,7 +153,7 @@ class _Run:
         self.trace, self.number = trace, core
         self.steps: list[Step] = []
         self.values: dict[SSAValue, Value] = {}
-        self.slots: dict[SSAValue, Slot] = {}
+        self.slots: dict[SSAValue, tuple[int, int]] = {}
         self.turns: dict[SSAValue, int] = {}
         self.program = -1
         block = trace.kernel.body.blocks[0]
@@ -172,24 +196,27 @@ class _Run:
     def block(self, block: Block, top: bool = False) -> list[Value]:
         """Run a block; what its terminator passes on."""
         values = self.values
-        for op in block.ops:
-            if isinstance(op, scf.YieldOp | func.ReturnOp | scf.ConditionOp):
-                return [values[operand] for operand in op.operands]
-            if isinstance(op, scf.ForOp):
-                self.loop(op, grid=top)
-            elif isinstance(op, scf.IfOp):
-                taken = self.integer(op.cond, "a condition", op)
-                region = op.true_region if taken else op.false_region
-                results = self.block(region.blocks[0]) if region.blocks else []
-                values.update(zip(op.results, results))
-            elif isinstance(op, scf.WhileOp):
-                self.while_(op)
-            elif op.name.startswith("arith."):
-                operands = [values[operand] for operand in op.operands]
-                values.update(zip(op.results, evaluate(op, operands, from_ir(op.location))))
+        for line in self.trace.lines(block):
+            if line.function is not None:
+                operands = [values[operand] for operand in line.operands]
+                for result, value in zip(line.results, evaluate(line.op, line.function, operands)):
+                    values[result] = value
+            elif line.run is not None:
+                line.run(self, line)
+            elif isinstance(line.op, scf.ForOp):
+                self.loop(line.op, grid=top)
             else:
-                self.machine(op)
+                return [values[operand] for operand in line.operands]
         return []
+
+    def if_(self, line: _Line) -> None:
+        """One of two regions."""
+        op = line.op
+        assert isinstance(op, scf.IfOp)
+        taken = self.integer(op.cond, "a condition", op)
+        region = op.true_region if taken else op.false_region
+        results = self.block(region.blocks[0]) if region.blocks else []
+        self.values.update(zip(line.results, results))
 
     def loop(self, op: scf.ForOp, grid: bool) -> None:
         low, high, step = (
@@ -204,7 +231,10 @@ class _Run:
             carried = self.block(block)
         self.values.update(zip(op.results, carried))
 
-    def while_(self, op: scf.WhileOp) -> None:
+    def while_(self, line: _Line) -> None:
+        """A loop with its condition in front."""
+        op = line.op
+        assert isinstance(op, scf.WhileOp)
         first, second = op.before_region.blocks[0], op.after_region.blocks[0]
         carried = [self.values[value] for value in op.arguments]
         while True:
@@ -221,43 +251,48 @@ class _Run:
 
     # The machine
 
-    def machine(self, op: Operation) -> None:
-        """An op of the dsa dialect."""
-        if isinstance(op, dsa.IssueOp):
-            self.add(self.issue(op), op)
-        elif isinstance(op, dsa.SetOp | dsa.WaitOp):
-            name = "set" if isinstance(op, dsa.SetOp) else "wait"
-            self.add(Step(name, Engine(op.engine.value.data), sem=op.sem.value.data), op)
-        elif isinstance(op, dsa.AcquireOp):
-            self.acquire(op)
-        elif isinstance(op, dsa.HeldOp):
-            self.hold(op)
-        elif isinstance(op, dsa.RingOp):
-            self.turns[op.result] = 0
-        elif isinstance(op, dsa.CoreIdOp):
-            self.values[op.result] = self.number
-        elif isinstance(op, dsa.NumCoresOp):
-            self.values[op.result] = self.trace.cores
-        elif isinstance(op, dsa.GridDimOp):
-            self.values[op.result] = self.trace.grid[op.axis.value.data]
-        elif isinstance(op, dsa.ReadOp):
-            raise self.unknown(
-                Unknown("a value that it reads back from memory", None),
-                "what the control core does",
-                op,
-            )
-        elif isinstance(op, dsa.AssertOp):
-            if not self.integer(op.condition, "an assertion", op):
-                message = f"device assertion fails: {op.message.data}"
-                raise CompileError(message, from_ir(op.location))
-        elif isinstance(op, dsa.PrintOp):
-            raise CompileError(
-                "schedule='static': a kernel with a static schedule cannot print",
-                from_ir(op.location),
-                "take the print out, or use schedule='dynamic' while looking for an error",
-            )
-        else:
-            raise InternalError(f"schedule: {op.name} cannot run on the control core")
+    def signal(self, line: _Line) -> None:
+        """A set or a wait."""
+        assert line.step is not None
+        self.add(line.step, line.op)
+
+    def ring(self, line: _Line) -> None:
+        """A ring starts with its first slot."""
+        self.turns[line.results[0]] = 0
+
+    def core_id(self, line: _Line) -> None:
+        """This core's number."""
+        self.values[line.results[0]] = self.number
+
+    def num_cores(self, line: _Line) -> None:
+        """How many cores run."""
+        self.values[line.results[0]] = self.trace.cores
+
+    def grid_dim(self, line: _Line) -> None:
+        """A size of the grid."""
+        assert isinstance(line.op, dsa.GridDimOp)
+        self.values[line.results[0]] = self.trace.grid[line.op.axis.value.data]
+
+    def read(self, line: _Line) -> None:
+        """Data that the control core wants to know."""
+        data = Unknown("a value that it reads back from memory", None)
+        raise self.unknown(data, "what the control core does", line.op)
+
+    def check(self, line: _Line) -> None:
+        """An assertion, which is decided now."""
+        op = line.op
+        assert isinstance(op, dsa.AssertOp)
+        if not self.integer(op.condition, "an assertion", op):
+            message = f"device assertion fails: {op.message.data}"
+            raise CompileError(message, from_ir(op.location))
+
+    def print(self, line: _Line) -> None:
+        """Printing takes a host that waits."""
+        raise CompileError(
+            "schedule='static': a kernel with a static schedule cannot print",
+            from_ir(line.op.location),
+            "take the print out, or use schedule='dynamic' while looking for an error",
+        )
 
     def add(self, step: Step, op: Operation) -> None:
         self.steps.append(step)
@@ -272,57 +307,67 @@ class _Run:
                 "use larger blocks, or schedule='dynamic'",
             )
 
-    def acquire(self, op: dsa.AcquireOp) -> None:
+    def acquire(self, line: _Line) -> None:
         """The next slot of a ring."""
-        turn = self.turns[op.ring]
-        self.turns[op.ring] = turn + 1
-        self.place(op.result, op.ring, turn)
+        ring = line.operands[0]
+        turn = self.turns[ring]
+        self.turns[ring] = turn + 1
+        self.place(line.results[0], ring, turn)
 
-    def hold(self, op: dsa.HeldOp) -> None:
+    def hold(self, line: _Line) -> None:
         """The slot of an earlier execution."""
-        acquire = op.current.owner
+        assert isinstance(line.op, dsa.HeldOp)
+        acquire = line.operands[0].owner
         assert isinstance(acquire, dsa.AcquireOp)
-        self.place(op.result, acquire.ring, self.turns[acquire.ring] - 1 - op.age.value.data)
+        age = line.op.age.value.data
+        self.place(line.results[0], acquire.ring, self.turns[acquire.ring] - 1 - age)
 
     def place(self, slot: SSAValue, ring: SSAValue, turn: int) -> None:
         """A slot is the one of a ring's `turn`-th acquire."""
-        op = ring.owner
-        assert isinstance(op, dsa.RingOp)
-        size, align = op.bytes.value.data, self.trace.target.sram_align_bytes
-        low = op.address.value.data + turn % op.slots.value.data * (size + -size % align)
-        self.slots[slot] = Slot(low, low + size)
+        address, slots, stride, size = self.trace.rings[ring]
+        low = address + turn % slots * stride
+        self.slots[slot] = low, low + size
         self.values[slot] = low
 
-    def issue(self, op: dsa.IssueOp) -> Step:
+    def issue(self, line: _Line) -> None:
         """An instruction with everything filled in that is known."""
-        bound = op.bound()
-        known = {name: self.values[value] for name, value in bound.items()}
-        number, offsets = self.template(op, known)
+        form = line.form
+        assert form is not None
+        values = self.values
+        known = [values[value] for _, value in form.bound]
+        number, offsets = self.template(form, known)
         template = self.trace.tables.templates[number]
-        operands = tuple(
-            self.operand(op, name, known[name], offset)
-            for name, offset in zip(template.open, offsets, strict=True)
-        )
-        before = sum(value not in self.trace.constants for value in bound.values())
-        return Step(
-            op=op.op.data,
-            engine=op.engine,
+        operands: tuple[Operand, ...] = ()
+        if template.open:
+            by_name = {name: value for (name, _), value in zip(form.bound, known)}
+            operands = tuple(
+                self.operand(form.op, name, by_name[name], offset)
+                for name, offset in zip(template.open, offsets, strict=True)
+            )
+        accesses = [Access(*self.slots[slot], reads, writes) for slot, reads, writes in form.sram]
+        if form.hbm is not None:
+            base = values[form.hbm_base] if form.hbm_base is not None else None
+            accesses.append(self.hbm(form, template.instruction.fields, base))
+        step = Step(
+            op=form.name,
+            engine=form.engine,
             template=number,
             operands=operands,
-            operands_before=before,
-            accesses=(*self.sram(op, bound), *self.hbm(op, template.instruction.fields, known)),
+            operands_before=form.operands_before,
+            accesses=tuple(accesses),
             program=self.program,
         )
+        self.add(step, form.op)
 
-    def template(self, op: dsa.IssueOp, known: dict[str, Value]) -> tuple[int, tuple[int, ...]]:
+    def template(self, form: _Form, known: Sequence[Value]) -> tuple[int, tuple[int, ...]]:
         """The template of an instruction with its known operands filled in, and offsets of the others."""
-        numbers = {n: value if isinstance(value, int) else None for n, value in known.items()}
-        key = (id(op), *numbers.values())
-        found = self.trace.made.get(key)
+        numbers = tuple(value if isinstance(value, int) else None for value in known)
+        found = form.made.get(numbers)
         if found is None:
-            template, offsets = issue_template(op, numbers, self.trace.tables)
+            named = {name: number for (name, _), number in zip(form.bound, numbers)}
+            template, offsets = issue_template(form.op, named, self.trace.tables)
             found = self.trace.tables.add_template(template), tuple(offsets)
-            self.trace.made[key] = found
+            form.made[numbers] = found
         return found
 
     def operand(self, op: dsa.IssueOp, name: str, value: Value, offset: int) -> Operand:
@@ -333,48 +378,28 @@ class _Run:
             return Operand(value.argument, value.bits, value.offset + offset)
         raise self.unknown(value, f"{name.partition('.')[0]} of {op.op.data}", op)
 
-    def sram(self, op: dsa.IssueOp, bound: dict[str, SSAValue]) -> list[Access]:
-        """What an instruction does to SRAM, slots taken as a whole."""
-        row = BY_NAME[op.op.data]
-        found = []
-        for name, value in bound.items():
-            role = row.by_name[name.partition(".")[0]].role or ""
-            if isinstance(value.type, SlotType) and role.startswith("sram"):
-                slot, how = self.slots[value], role.partition("_")[2]
-                found.append(Access(slot.low, slot.high, "r" in how, "w" in how))
-        return found
-
     def hbm(
-        self, op: dsa.IssueOp, fields: dict[str, int | tuple[int, ...]], known: dict[str, Value]
-    ) -> list[Access]:
+        self, form: _Form, fields: dict[str, int | tuple[int, ...]], base: Value | None
+    ) -> Access:
         """What an instruction does to HBM."""
-        row = BY_NAME[op.op.data]
-        role = row.by_name["hbm"].role if "hbm" in row.by_name else None
-        if role is None:
-            return []
-        how = role.partition("_")[2]
-        arg = -1 if op.hbm_arg is None else op.hbm_arg.value.data
-        base = known.get("hbm")
+        assert form.hbm is not None
         low, high = 1, 0
-        if isinstance(base, Symbol) and base.argument == arg and "offset" not in row.by_name:
-            low, high = _reach(fields, base.offset)
-        return [Access(low, high, "r" in how, "w" in how, arg, op.op.data == "dma.atomic")]
+        if isinstance(base, Symbol) and base.argument == form.hbm_arg and "lo" in fields:
+            low, high = reach_of(fields, base.offset)
+        atomic = form.name == "dma.atomic"
+        return Access(low, high, "r" in form.hbm, "w" in form.hbm, form.hbm_arg, atomic)
 
 
-def _reach(fields: dict[str, int | tuple[int, ...]], base: int) -> tuple[int, int]:
-    """Bytes of HBM from the first to the last one of a box; (1, 0) when that is not known."""
-    box = valid_box(fields)
-    if any(lo == hi for lo, hi in box):
-        return base, base
-    if any(index != NONE for index in array(fields, "index")):
-        return 1, 0
-    low = high = base
-    for (first, end), stride in zip(box, array(fields, "hbm_stride")):
-        ends = (first * stride, (end - 1) * stride)
-        low, high = low + min(ends), high + max(ends)
-    return low, high + scalar(fields, "elem_bytes")
-
-
-def alias_groups(kernel: func.FuncOp) -> Sequence[int]:
-    """Arguments with equal numbers may overlap."""
-    return ints(kernel.attributes["dsa.alias"])
+_RUN: dict[type[Operation], Callable[[_Run, _Line], None]] = {
+    scf.IfOp: _Run.if_,
+    scf.WhileOp: _Run.while_,
+    dsa.RingOp: _Run.ring,
+    dsa.AcquireOp: _Run.acquire,
+    dsa.HeldOp: _Run.hold,
+    dsa.CoreIdOp: _Run.core_id,
+    dsa.NumCoresOp: _Run.num_cores,
+    dsa.GridDimOp: _Run.grid_dim,
+    dsa.ReadOp: _Run.read,
+    dsa.AssertOp: _Run.check,
+    dsa.PrintOp: _Run.print,
+}

@@ -13,6 +13,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 
+from ..dialects.locations import from_ir
 from ..errors import InternalError, Loc
 
 
@@ -45,10 +46,6 @@ def wrap(value: int, bits: int) -> int:
     """The signed number that the low `bits` of a value hold; of one bit 0 or 1."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if bits > 1 and value >> (bits - 1) else value
-
-
-def _unsigned(value: int, bits: int) -> int:
-    return value & ((1 << bits) - 1)
 
 
 def _divide(x: int, y: int) -> int:
@@ -91,60 +88,77 @@ _COMPARE: tuple[Callable[[int, int], bool], ...] = (
 _FIRST_UNSIGNED = 6
 
 
-def evaluate(op: Operation, operands: Sequence[Value], loc: Loc | None) -> tuple[Value, ...]:
-    """The results of an arith op."""
-    if isinstance(op, arith.ConstantOp):
-        assert isinstance(op.value, IntegerAttr)
-        return (wrap(op.value.value.data, width(op.result.type)),)
+Function = Callable[..., tuple[int, ...]]
+"""The results of an arith op from integer operands."""
+
+
+def evaluate(op: Operation, function: Function, operands: Sequence[Value]) -> tuple[Value, ...]:
+    """The results of an arith op whose `function` was made by `function_of`."""
     if isinstance(op, arith.SelectOp):
         condition, x, y = operands
         if isinstance(condition, int):
             return (x if condition else y,)
-        return (x,) if x == y else (_lost(operands, loc),)
-    if all(isinstance(operand, int) for operand in operands):
-        return _integers(op, [operand for operand in operands if isinstance(operand, int)])
+        return (x,) if x == y else (_lost(operands, op),)
+    if all(type(operand) is int for operand in operands):
+        return function(*operands)
     symbolic = _symbolic(op, operands)
     if symbolic is not None:
         return (symbolic,)
-    return (_lost(operands, loc),) * len(op.results)
+    return (_lost(operands, op),) * len(op.results)
 
 
-def _lost(operands: Sequence[Value], loc: Loc | None) -> Unknown:
+def _lost(operands: Sequence[Value], op: Operation) -> Unknown:
     """What comes of operands one of which is not a number; the first cause is kept."""
     for operand in operands:
         if isinstance(operand, Unknown):
             return operand
     argument = next(operand.argument for operand in operands if isinstance(operand, Symbol))
-    return Unknown(f"argument {argument}", loc)
+    return Unknown(f"argument {argument}", from_ir(op.location))
 
 
-def _integers(op: Operation, operands: Sequence[int]) -> tuple[int, ...]:
-    name, bits = op.name, width(op.operands[0].type)
-    to = width(op.results[0].type)
+def function_of(op: Operation) -> Function:
+    """How to compute an arith op on integers. Raises InternalError for an op that is no glue."""
+    name, to = op.name, width(op.results[0].type)
+    if isinstance(op, arith.ConstantOp):
+        assert isinstance(op.value, IntegerAttr)
+        literal = (wrap(op.value.value.data, to),)
+        return lambda: literal
+    if isinstance(op, arith.SelectOp):
+        return lambda condition, x, y: (x if condition else y,)
+    bits = width(op.operands[0].type)
+    mask = (1 << bits) - 1
     if name in _SIGNED:
-        return (wrap(_SIGNED[name](*operands), to),)
-    plain = [_unsigned(value, bits) for value in operands]
+        signed = _SIGNED[name]
+        return lambda x, y: (wrap(signed(x, y), to),)
     if name in _UNSIGNED:
-        return (wrap(_UNSIGNED[name](*plain), to),)
+        unsigned = _UNSIGNED[name]
+        return lambda x, y: (wrap(unsigned(x & mask, y & mask), to),)
     if isinstance(op, arith.CmpiOp):
-        predicate = op.predicate.value.data
-        if predicate >= _FIRST_UNSIGNED:
-            return (int(_COMPARE[predicate - 4](*plain)),)
-        # One bit is -1 or 0 where it is compared as a signed number.
-        signed = [-value if bits == 1 else value for value in operands]
-        return (int(_COMPARE[predicate](*signed)),)
+        return _comparison(op.predicate.value.data, bits)
     if name in ("arith.extsi", "arith.index_cast"):
-        return (wrap(-operands[0] if bits == 1 else operands[0], to),)
+        return lambda x: (wrap(-x if bits == 1 else x, to),)
     if name == "arith.extui":
-        return (wrap(plain[0], to),)
+        return lambda x: (wrap(x & mask, to),)
     if name == "arith.trunci":
-        return (wrap(operands[0], to),)
+        return lambda x: (wrap(x, to),)
     if name in ("arith.shli", "arith.shrui", "arith.shrsi"):
-        return (wrap(_shift(name, operands[0], plain[0], plain[1], bits), to),)
-    if name in ("arith.mulsi_extended", "arith.mului_extended"):
-        x, y = operands if name == "arith.mulsi_extended" else plain
-        return wrap(x * y, bits), wrap(x * y >> bits, bits)
+        return lambda x, y: (wrap(_shift(name, x, x & mask, y & mask, bits), to),)
+    if name == "arith.mulsi_extended":
+        return lambda x, y: (wrap(x * y, bits), wrap(x * y >> bits, bits))
+    if name == "arith.mului_extended":
+        return lambda x, y: (wrap(x * y, bits), wrap((x & mask) * (y & mask) >> bits, bits))
     raise InternalError(f"schedule: {name} cannot run on the control core")
+
+
+def _comparison(predicate: int, bits: int) -> Function:
+    mask = (1 << bits) - 1
+    if predicate >= _FIRST_UNSIGNED:
+        below = _COMPARE[predicate - 4]
+        return lambda x, y: (int(below(x & mask, y & mask)),)
+    compare = _COMPARE[predicate]
+    # One bit is -1 or 0 where it is compared as a signed number.
+    sign = -1 if bits == 1 else 1
+    return lambda x, y: (int(compare(sign * x, sign * y)),)
 
 
 def _shift(name: str, signed: int, plain: int, amount: int, bits: int) -> int:
