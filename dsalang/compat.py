@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from dsalang._backend.errors import CompileError, LaunchError
+from dsalang._jit.composite import TensorDescriptor
 from dsalang._jit.constexpr import constexpr_function
 
 VERSION = "3.4.0"
@@ -101,18 +102,6 @@ def _modules() -> dict[str, ModuleType]:
         name: _module(name, values, f"dsalang in place of {name}.")
         for name, values in members.items()
     }
-
-
-class TensorDescriptor:
-    """A descriptor made on the host. Libraries import it; a launch with one is refused."""
-
-    def __init__(
-        self, base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero"
-    ) -> None:
-        raise LaunchError(
-            "descriptors of the host cannot be passed to kernels",
-            hint="pass the array, and make the descriptor in the kernel: tl.make_tensor_descriptor(...)",
-        )
 
 
 @constexpr_function

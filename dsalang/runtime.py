@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 from dsalang._backend.errors import DeviceError, SramOverflowError
+from dsalang._jit.composite import TensorDescriptor
 from dsalang._jit.decorator import JITFunction
 from dsalang._jit.machine import resolve
 from dsalang._jit.tuning import Autotuner, Config, Heuristics
@@ -82,5 +83,5 @@ class ActiveDriver:
 driver = SimpleNamespace(active=ActiveDriver(), set_active=lambda chosen: None)
 
 __all__ = [
-    "Autotuner", "Config", "DeviceError", "Heuristics", "JITFunction", "KernelInterface", "OutOfResources", "driver",
+    "Autotuner", "Config", "DeviceError", "Heuristics", "JITFunction", "KernelInterface", "OutOfResources", "TensorDescriptor", "driver",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 from dsalang._backend.errors import LaunchError
 from dsalang._runtime.arrays import ArrayView, is_array, scalar_of, view_of
 
+from .composite import Composite, is_composite, taken_apart
 from .constexpr import constexpr
 from .dtypes import dtype, from_name, pointer_type
 from .source import EMPTY, KernelSource, Param
@@ -22,13 +23,15 @@ class Arguments:
     """Arguments of a launch, by parameter name, each in one of the three maps.
 
     `scalars` maps to (type, value); `constants` holds constexpr parameters and None; `declared` names the
-    scalars whose type stands in the kernel (`n: dsa.int64`).
+    scalars whose type stands in the kernel (`n: dsa.int64`). `order` has all names: parameters, and the parts
+    of an argument that is passed in parts (`composite.py`).
     """
 
     pointers: dict[str, ArrayView] = field(default_factory=dict)
     scalars: dict[str, tuple[dtype, Number]] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
     declared: set[str] = field(default_factory=set)
+    order: list[str] = field(default_factory=list)
 
 
 def bind(source: KernelSource, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,18 +79,37 @@ def classify(source: KernelSource, values: Mapping[str, Any]) -> Arguments:
         value = values[param.name]
         if isinstance(value, constexpr):
             value = value.value
+        found.order.append(param.name)
         if param.constexpr or value is None:
             found.constants[param.name] = check_constant(param.name, value)
-        elif is_array(value):
-            found.pointers[param.name] = view_of(value, param.name)
+        elif is_composite(value):
+            leaves: dict[str, Any] = {}
+            found.constants[param.name] = taken_apart(param.name, value, leaves)
+            for name, leaf in leaves.items():
+                found.order.append(name)
+                _sort(found, name, leaf, None)
         else:
-            number, declared = scalar_of(value, param.name), declared_type(source, param)
-            if declared is not None:
-                found.declared.add(param.name)
-                found.scalars[param.name] = declared, _fit(param.name, number, declared)
-            else:
-                found.scalars[param.name] = number_type(param.name, number), number
+            _sort(found, param.name, value, declared_type(source, param))
     return found
+
+
+def _sort(found: Arguments, name: str, value: Any, declared: dtype | None) -> None:
+    """Put a value into the map where it belongs."""
+    if isinstance(value, constexpr):
+        value = value.value
+    if value is None or isinstance(value, str | dtype | pointer_type):
+        if "." not in name:  # a part of a composite may be one
+            scalar_of(value, name)
+        found.constants[name] = check_constant(name, value)
+    elif is_array(value):
+        found.pointers[name] = view_of(value, name)
+    else:
+        number = scalar_of(value, name)
+        if declared is not None:
+            found.declared.add(name)
+            found.scalars[name] = declared, _fit(name, number, declared)
+        else:
+            found.scalars[name] = number_type(name, number), number
 
 
 def check_constant(name: str, value: Any) -> Any:
@@ -112,6 +134,8 @@ def constant_text(name: str, value: Any) -> str:
         return f"{type(value).__name__}:{value!r}"
     if isinstance(value, float):
         return f"float:{value.hex()}"
+    if isinstance(value, Composite):
+        return repr(value)
     if isinstance(value, (tuple, list)):
         return f"({','.join(constant_text(name, v) for v in value)})"
     source = getattr(value, "source", None)

@@ -16,6 +16,7 @@ from dsalang._runtime.memory import Memory, Segment
 
 from . import dtypes
 from .arguments import Arguments
+from .composite import composites
 from .source import KernelSource
 from .specialize import Specialization
 
@@ -92,6 +93,7 @@ def run_interpreted(
     source: KernelSource, spec: Specialization, arguments: Arguments, grid: Grid
 ) -> None:
     """Run the kernel as plain Python."""
+    from .interpret.builtins_blocks import put_together
     from .interpret.memory import Piece
     from .interpret.run import interpret
     from .interpret.tile import InterpTile
@@ -106,6 +108,8 @@ def run_interpreted(
             values[name] = InterpTile(stored.astype(kind_.format.storage), kind_)
     extents, _ = extents_of(list(arguments.pointers.items()))
     pieces = [Piece(e.start, e.bytes(), e.names, e.writable) for e in extents]
+    for name, composite in composites(spec.constants).items():
+        values[name] = composite.build(values.__getitem__, put_together)
     interpret(source, {p.name: values[p.name] for p in source.params}, pieces, grid)
 
 

@@ -299,6 +299,7 @@ def is_code(value: object) -> bool:
         types.ModuleType
         | type
         | Builtin
+        | ConstexprFunction
         | types.FunctionType
         | types.BuiltinFunctionType
         | types.MethodType,

@@ -71,6 +71,7 @@ def specialize(
     constants = dict(arguments.constants)
     signature: dict[str, str] = {}
     divisible: dict[str, int] = {}
+    order = arguments.order or order
     for name in order:
         special = name not in do_not_specialize
         if name in arguments.pointers:

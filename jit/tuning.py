@@ -16,6 +16,7 @@ from dsalang._backend.errors import LaunchError, UserError
 from dsalang._runtime.arrays import extents_of, is_array, view_of
 
 from . import knobs
+from .composite import taken_apart
 from .decorator import JITFunction
 from .machine import resolve
 from .source import KernelSource
@@ -200,7 +201,10 @@ class Autotuner(Tuned):
     def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
         values = self.named(args, kwargs)
         parts = [_hashable(values[name]) for name in self.keys if name in values]
-        kinds = [(name, str(v.dtype)) for name, v in values.items() if hasattr(v, "dtype")]
+        leaves: dict[str, Any] = {}
+        for name, value in values.items():
+            taken_apart(name, value, leaves)
+        kinds = [(name, str(v.dtype)) for name, v in leaves.items() if hasattr(v, "dtype")]
         return (*parts, *kinds, resolve(kwargs.get("target")).digest)
 
     def _with(
@@ -286,7 +290,10 @@ def _cycles(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any], 
 @contextmanager
 def _contents_kept(values: Any) -> Iterator[None]:
     """Give arrays their contents back afterwards."""
-    arrays = [(f"array {k}", view_of(v, f"array {k}")) for k, v in enumerate(values) if is_array(v)]
+    leaves: dict[str, Any] = {}
+    for k, value in enumerate(values):
+        taken_apart(f"array {k}", value, leaves)
+    arrays = [(name, view_of(v, name)) for name, v in leaves.items() if is_array(v)]
     extents, _ = extents_of(arrays)
     places = [extent.bytes() for extent in extents if extent.writable]
     copies = [place.copy() for place in places]

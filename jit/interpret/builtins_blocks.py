@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import library
+from ..composite import Composite
 from ..dtypes import pointer_type
 from . import builtins_memory
 from .builtins_memory import arange, static_int, static_shape
@@ -75,6 +76,15 @@ class InterpBlock:
                 inside = (index >= 0) & (index < self.shape[dim])
                 mask = inside if mask is None else mask & inside
         return pointer, mask
+
+
+def put_together(composite: Composite, parts: list[Any]) -> Any:
+    """An argument that was passed in parts."""
+    if not composite.block_shape:
+        return tuple(parts)
+    rank = len(composite.block_shape)
+    base, shape, strides = parts[0], tuple(parts[1 : rank + 1]), tuple(parts[rank + 1 :])
+    return InterpBlock(base, shape, strides, (0,) * rank, composite.block_shape, descriptor=True)
 
 
 def _per_dim(values: Any, rank: int, what: str) -> tuple[Any, ...]:

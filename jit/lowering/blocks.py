@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from ..composite import Composite
 from ..dtypes import ElementType, pointer_type
 from ..parse.emit import Emitter
 from ..semantics import numeric
@@ -85,6 +86,16 @@ def make_tensor_descriptor(
         fail("padding_option of a tensor descriptor is 'zero'")
     offsets = tuple(Static(0) for _ in static_ints(block_shape, "the block_shape"))
     return _record(DESCRIPTOR, base, shape, strides, offsets, block_shape)
+
+
+def put_together(composite: Composite, parts: list[Operand]) -> Operand:
+    """An argument that was passed in parts."""
+    if composite.kind != DESCRIPTOR:
+        return tuple(parts)
+    rank = len(composite.block_shape)
+    shape, strides = tuple(parts[1 : rank + 1]), tuple(parts[rank + 1 :])
+    offsets = tuple(Static(0) for _ in shape)
+    return _record(DESCRIPTOR, parts[0], shape, strides, offsets, Static(composite.block_shape))
 
 
 def advance(em: Emitter, base: Operand, offsets: Operand) -> Operand:

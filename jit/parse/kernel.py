@@ -15,7 +15,9 @@ from dsalang._backend.dialects.tile import i64_array
 from dsalang._backend.errors import CompileError, InternalError, UserError
 
 from .. import dtypes
+from ..composite import Composite, composites
 from ..dtypes import ElementType, pointer_type
+from ..lowering.blocks import put_together
 from ..source import EMPTY, Facts, KernelSource
 from ..values import NONE, Operand, Value, ir_type, wrap
 from . import statements
@@ -73,8 +75,11 @@ def _start(
     types: dict[str, ElementType] = {}
     env: dict[str, Operand] = {RESULT: NONE}
     for param in source.params:
-        if param.name in constants:
-            env[param.name] = wrap(constants[param.name])
+        if isinstance(whole := constants.get(param.name), Composite):
+            inside = [n for n in signature if n.startswith(f"{param.name}.")]
+            types.update((n, _type_of(signature[n], n, source)) for n in inside)
+        elif param.name in constants:
+            env[param.name] = wrap(whole)
         elif param.name in signature and not param.constexpr:
             types[param.name] = _type_of(signature[param.name], param.name, source)
         elif param.default is not EMPTY:
@@ -88,6 +93,12 @@ def _start(
     for (name, element), argument in zip(types.items(), block.args):
         argument.name_hint = name
         env[name] = Value(argument, element)
+    for name, composite in composites(constants).items():
+        known = {n: wrap(v) for n, v in constants.items()} | env
+        env[name] = composite.build(known.__getitem__, put_together)
+    for name in types:
+        if "." in name:
+            del env[name]
     function = func.FuncOp(source.name, (arguments, []), Region(block))
     context = Context(scope, block, _run_body)
     context.em.call = lambda function, args: call(context, function, args, {})

@@ -119,3 +119,51 @@ def test_odd_habits(interpret, monkeypatch):
     x, out = np.float32([1, 9, 3, 4, 5, 6, 2, 8]), np.zeros(1, np.float32)
     online[1](x, out, N=8)
     assert out[0] == 10
+
+
+@dsa.jit
+def product(a, b, c, K, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
+    i, j = tl.program_id(0) * M, tl.program_id(1) * N
+    total = tl.zeros((M, N), tl.float32)
+    for k in range(0, K, D):
+        total = tl.dot(a.load([i, k]), b.load([k, j]), total)
+    c.store([i, j], total.to(c.dtype))
+
+
+@BOTH
+def test_descriptors_made_on_the_host(interpret, monkeypatch):
+    monkeypatch.setenv("DSA_INTERPRET", interpret)
+    rng = np.random.default_rng(1)
+    a, b = (rng.normal(size=s).astype(np.float16) for s in ((20, 24), (24, 9)))
+    c = np.zeros((20, 9), np.float32)
+    describe = dsa.runtime.TensorDescriptor
+    blocks = [describe.from_tensor(x, s) for x, s in ((a, [8, 16]), (b, [16, 8]), (c, [8, 8]))]
+    product[3, 2](*blocks, 24, M=8, N=8, D=16)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-3, atol=1e-3)
+    blocks[0].block_shape = [4, 16]  # another image
+    c[...] = 0
+    blocks[2].block_shape = [4, 8]
+    product[5, 2](*blocks, 24, M=4, N=8, D=16)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-3, atol=1e-3)
+
+
+@dsa.jit
+def combined(pairs, out, scale, N: tl.constexpr):
+    i = tl.arange(0, N)
+    total = tl.zeros((N,), tl.float32)
+    for k in tl.static_range(len(pairs)):
+        array, factor = pairs[k]
+        total += tl.load(array + i) * factor
+    if scale[1] is not None:
+        total *= scale[1]
+    tl.store(out + i, total + scale[0])
+
+
+@BOTH
+def test_tuples_as_arguments(interpret, monkeypatch):
+    monkeypatch.setenv("DSA_INTERPRET", interpret)
+    x, y, out = np.arange(4, dtype=np.float32), np.ones(4, np.int32), np.zeros(4, np.float32)
+    combined[1](((x, 2), (y, 0.5)), out, (1, None), N=4)
+    np.testing.assert_array_equal(out, 2 * x + 0.5 + 1)
+    combined[1](((x, 2),), out, (3, 10), N=4)
+    np.testing.assert_array_equal(out, 20 * x + 3)
