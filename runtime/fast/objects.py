@@ -30,13 +30,18 @@ class ObjectCache(Protocol):
 
 
 def load_or_make(
-    cache: ObjectCache | None, key: str, make_text: Callable[[], str], names: tuple[str, ...]
+    cache: ObjectCache | None,
+    key: str,
+    make_text: Callable[[], str],
+    names: tuple[str, ...],
+    thorough: bool = False,
 ) -> Code:
     """The code of a key: loaded before, from the cache, or compiled from LLVM IR text and kept.
 
     Args:
         key: what the text depends on; the host is added to it.
         names: the functions that are wanted.
+        thorough: as in `host.compile_object`.
     """
     full = hashlib.sha256(f"{key}\0{host.fingerprint()}".encode()).hexdigest()
     with _lock:
@@ -45,7 +50,7 @@ def load_or_make(
             return code
         data = None if cache is None else _checked(full, cache.read_object(full))
         if data is None:
-            data = host.compile_object(make_text())
+            data = host.compile_object(make_text(), thorough)
             if cache is not None:
                 cache.write_object(full, _MAGIC + _digest(full, data) + data)
         code = _loaded[full] = load(data, names)

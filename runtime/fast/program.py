@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dsalang._backend import formats
 from dsalang._backend.image.model import Image
@@ -29,7 +28,7 @@ def build(image: Image, target: Target, rows: Sequence[Row], functional: bool = 
 
     glue: Glue = rewrite(image.glue, len(rows))
     module = ir.Module("dsa")
-    text = [_COMMON]
+    text = [_COMMON, _moved(len(image.arguments))]
     for number, row in enumerate(rows):
         if row.kind in (timing.SET, timing.TAKE):
             text.append(_semaphore(number))
@@ -40,11 +39,13 @@ def build(image: Image, target: Target, rows: Sequence[Row], functional: bool = 
         else:
             unit = timing_only.emit(module, row, target, name)
         unit.linkage = "internal"
-        text.append(_issue(number, row, len(image.arguments)))
+        text.append(_issue(number, row))
     units = "\n".join(
         line for line in str(module).splitlines() if not line.startswith(("target ", "source_"))
     )
-    text += [_print(), _assert(), _read(image, functional), glue.text]
+    text += [_print(), _assert(), glue.text]
+    if '@"dsa.read"' in glue.text:
+        text.append(_read(image, functional))
     return units + "\n" + "\n".join(text)
 
 
@@ -64,23 +65,79 @@ def _end(status: int, tag: str) -> str:
     return _store(str(int(status)), Entry.STATUS, tag) + f"  ret i64 {int(status)}\n"
 
 
-@dataclass(frozen=True)
-class _Record:
-    """Operands of a trace record as IR values; None leaves a word as it is."""
-
-    code: int
-    first: str | None = None
-    second: str | None = None
-    address: str | None = None
+def _semaphore(number: int) -> str:
+    return (
+        f'define internal i64 @"issue.{number}"(ptr %c, i64 %values) alwaysinline nounwind {{\n'
+        f"  %r = call i64 @dsa.append(ptr %c, i64 {number}, i64 -1, i64 0, i64 -1)\n  ret i64 %r\n}}\n"
+    )
 
 
-def _append(record: _Record) -> str:
-    """Append to the trace; ends the function."""
-    out = _load("%at", Entry.TRACE_AT) + "  %row = inttoptr i64 %at to ptr\n"
-    for word, value in enumerate((str(record.code), record.first, record.second, record.address)):
-        if value is not None:
-            out += f"  %w{word} = getelementptr i64, ptr %row, i64 {word}\n"
-            out += f"  store i64 {value}, ptr %w{word}, align 8\n"
+_MOVES = {
+    "dma.load": (1, 0),
+    "dma.gather": (1, 0),
+    "dma.store": (0, 1),
+    "dma.scatter": (0, 1),
+    "dma.atomic": (1, 1),
+}
+"""Whether an instruction reads from HBM and whether it writes there."""
+
+
+def _issue(number: int, row: Row) -> str:
+    """Issue of a template that touches data: execute, then append to the trace."""
+    count = len(row.prepared.open)
+    out = f'define internal i64 @"issue.{number}"(ptr %c, i64 %values) nounwind {{\n'
+    out += _entry("%stop.p", Entry.STOP) + "  %stop = load volatile i64, ptr %stop.p, align 8\n"
+    out += "  %asked = icmp ne i64 %stop, 0\n  br i1 %asked, label %stopped, label %execute\n"
+    out += "stopped:\n" + _end(Status.STOPPED, "st") + "execute:\n"
+    out += _load("%sram", Entry.SRAM) + "  %sp = inttoptr i64 %sram to ptr\n"
+    out += "  %vp = inttoptr i64 %values to ptr\n"
+    out += f'  %fault = call i64 @"unit.{number}"(ptr %sp, ptr %vp, ptr %c)\n'
+    out += "  %bad = icmp ne i64 %fault, 0\n  br i1 %bad, label %broken, label %done\nbroken:\n"
+    out += f"  %b = call i64 @dsa.broken(ptr %c, i64 %fault, i64 {number}, ptr %vp, i64 {count})\n"
+    out += "  ret i64 %b\ndone:\n"
+    address = "-1"
+    if row.address_operand >= 0:
+        out += f"  %ad.p = getelementptr i64, ptr %vp, i64 {row.address_operand}\n"
+        out += "  %ad = load i64, ptr %ad.p, align 8\n"
+        address = "%ad"
+    if row.kind == timing.DMA:
+        reads, writes = _MOVES[row.name]
+        argument = row.prepared.template.hbm_arg
+        out += (
+            f"  %r = call i64 @dsa.moved(ptr %c, i64 {number}, i64 {argument}, i64 {reads}, "
+            f"i64 {writes}, i64 {address})\n"
+        )
+        return out + "  ret i64 %r\n}\n"
+    first, second = "-1", "0"
+    if row.open_cost:
+        out += _service(Service.COST, str(number), "%values", "co")
+        out += "  %cbad = icmp ne i64 %co, 0\n  br i1 %cbad, label %cstop, label %cgo\n"
+        out += "cstop:\n  ret i64 %co\ncgo:\n"
+        out += _load("%c1", Entry.FIRST) + _load("%c2", Entry.SECOND)
+        first, second = "%c1", "%c2"
+    out += (
+        f"  %r = call i64 @dsa.done(ptr %c, i64 {number}, i64 {first}, i64 {second}, i64 {address}, "
+        f"i64 {max(1, row.work)})\n"
+    )
+    return out + "  ret i64 %r\n}\n"
+
+
+def _service(service: Service, first: str, second: str, tag: str) -> str:
+    return (
+        f"  %{tag} = call i64 @dsa.service(ptr %c, i64 {int(service)}, i64 {first}, i64 {second})\n"
+    )
+
+
+def _append() -> str:
+    """`dsa.append`: a record at the end of the trace."""
+    out = (
+        "define internal i64 @dsa.append(ptr %c, i64 %code, i64 %first, i64 %second, i64 %address) "
+        "noinline nounwind {\n"
+    )
+    out += _load("%at", Entry.TRACE_AT) + "  %row = inttoptr i64 %at to ptr\n"
+    for word, value in enumerate(("%code", "%first", "%second", "%address")):
+        out += f"  %w{word} = getelementptr i64, ptr %row, i64 {word}\n"
+        out += f"  store i64 {value}, ptr %w{word}, align 8\n"
     out += f"  %next = add i64 %at, {_ROW}\n" + _store("%next", Entry.TRACE_AT, "ta")
     out += _load("%end", Entry.TRACE_END) + "  %full = icmp eq i64 %next, %end\n"
     return out + (
@@ -90,83 +147,58 @@ def _append(record: _Record) -> str:
     )
 
 
-def _semaphore(number: int) -> str:
-    head = f'define internal i64 @"issue.{number}"(ptr %c, i64 %values) alwaysinline nounwind {{\n'
-    return head + _append(_Record(number, "-1", None, "-1"))
-
-
-def _issue(number: int, row: Row, arguments: int) -> str:
-    """Issue of a template that touches data: execute, then append to the trace."""
-    out = f'define internal i64 @"issue.{number}"(ptr %c, i64 %values) nounwind {{\n'
-    out += _entry("%stop.p", Entry.STOP) + "  %stop = load volatile i64, ptr %stop.p, align 8\n"
-    out += "  %asked = icmp ne i64 %stop, 0\n  br i1 %asked, label %stopped, label %execute\n"
-    out += "stopped:\n" + _end(Status.STOPPED, "st") + "execute:\n"
-    out += _load("%sram", Entry.SRAM) + "  %sp = inttoptr i64 %sram to ptr\n"
-    out += "  %vp = inttoptr i64 %values to ptr\n"
-    out += f'  %fault = call i64 @"unit.{number}"(ptr %sp, ptr %vp, ptr %c)\n'
-    out += "  %bad = icmp ne i64 %fault, 0\n  br i1 %bad, label %broken, label %done\nbroken:\n"
-    out += _store("%fault", Entry.DETAIL, "de") + _store(str(number), Entry.TEMPLATE, "te")
-    for k in range(len(row.prepared.open)):
-        out += f"  %b{k}.p = getelementptr i64, ptr %vp, i64 {k}\n"
-        out += f"  %b{k} = load i64, ptr %b{k}.p, align 8\n" + _store(
-            f"%b{k}", Entry.SIZE + k, f"bv{k}"
-        )
-    out += _end(Status.FAULT, "fa") + "done:\n"
-    first, second, effort = "-1", "0", str(max(1, row.work))
-    if row.kind == timing.DMA:
-        out += _load("%burst", Slot.BURST_BYTES) + _traffic(row, arguments)
-        first, effort = "%burst", "%burst"
-    elif row.open_cost:
-        out += _service(Service.COST, str(number), "%values", "co")
-        out += "  %cbad = icmp ne i64 %co, 0\n  br i1 %cbad, label %cstop, label %cgo\n"
-        out += "cstop:\n  ret i64 %co\ncgo:\n"
-        out += _load("%c1", Entry.FIRST) + _load("%c2", Entry.SECOND)
-        first, second = "%c1", "%c2"
-    address = "-1"
-    if row.address_operand >= 0:
-        out += f"  %ad.p = getelementptr i64, ptr %vp, i64 {row.address_operand}\n"
-        out += "  %ad = load i64, ptr %ad.p, align 8\n"
-        address = "%ad"
-    out += _load("%bu", Entry.BUDGET) + f"  %bl = sub i64 %bu, {effort}\n"
+def _done() -> str:
+    """`dsa.done`: an instruction has been executed; Python is asked now and then whether to go on."""
+    out = (
+        "define internal i64 @dsa.done(ptr %c, i64 %code, i64 %first, i64 %second, i64 %address, "
+        "i64 %effort) noinline nounwind {\n"
+    )
+    out += _load("%bu", Entry.BUDGET) + "  %bl = sub i64 %bu, %effort\n"
     out += _store("%bl", Entry.BUDGET, "bs") + "  %spent = icmp slt i64 %bl, 0\n"
     out += "  br i1 %spent, label %ask, label %append\nask:\n"
-    out += _service(Service.POLL, "0", "0", "po") + "  %pbad = icmp ne i64 %po, 0\n"
-    out += "  br i1 %pbad, label %pstop, label %append\npstop:\n  ret i64 %po\nappend:\n"
-    return out + _append(_Record(number, first, second, address))
+    out += _service(Service.POLL, "0", "0", "po") + "  %bad = icmp ne i64 %po, 0\n"
+    out += "  br i1 %bad, label %stop, label %append\nstop:\n  ret i64 %po\nappend:\n"
+    out += "  %r = call i64 @dsa.append(ptr %c, i64 %code, i64 %first, i64 %second, i64 %address)\n"
+    return out + "  ret i64 %r\n}\n"
 
 
-_MOVES = {
-    "dma.load": (Slot.READ_BYTES,),
-    "dma.gather": (Slot.READ_BYTES,),
-    "dma.store": (Slot.WRITTEN_BYTES,),
-    "dma.scatter": (Slot.WRITTEN_BYTES,),
-    "dma.atomic": (Slot.READ_BYTES, Slot.WRITTEN_BYTES),
-}
-
-
-def _traffic(row: Row, arguments: int) -> str:
-    """Count the bytes of a transfer for its kernel argument, or for the segment where that is unknown."""
-    out = _load("%tr", Entry.TRAFFIC) + "  %tp = inttoptr i64 %tr to ptr\n"
-    if (argument := row.prepared.template.hbm_arg) >= 0:
-        out += f"  %ti = add i64 0, {2 * argument}\n"
-    else:
-        # no segment: nothing was touched, and some entry gains nothing
-        out += _load("%sg", Slot.SEGMENT) + "  %s0 = icmp slt i64 %sg, 0\n"
-        out += "  %s1 = select i1 %s0, i64 0, i64 %sg\n"
-        out += f"  %s2 = add i64 %s1, {arguments}\n  %ti = shl i64 %s2, 1\n"
-    for slot in _MOVES[row.name]:
-        k = int(slot == Slot.WRITTEN_BYTES)
-        out += _load(f"%m{k}", slot)
-        out += f"  %tk{k} = add i64 %ti, {k}\n  %tq{k} = getelementptr i64, ptr %tp, i64 %tk{k}\n"
-        out += f"  %to{k} = load i64, ptr %tq{k}, align 8\n  %tn{k} = add i64 %to{k}, %m{k}\n"
-        out += f"  store i64 %tn{k}, ptr %tq{k}, align 8\n"
-    return out
-
-
-def _service(service: Service, first: str, second: str, tag: str) -> str:
-    return (
-        f"  %{tag} = call i64 @dsa.service(ptr %c, i64 {int(service)}, i64 {first}, i64 {second})\n"
+def _moved(arguments: int) -> str:
+    """`dsa.moved`: a transfer; its bytes count for its kernel argument, or its segment where that is unknown."""
+    out = (
+        "define internal i64 @dsa.moved(ptr %c, i64 %code, i64 %argument, i64 %reads, i64 %writes, "
+        "i64 %address) noinline nounwind {\n"
     )
+    out += _load("%burst", Slot.BURST_BYTES) + _load("%tr", Entry.TRAFFIC)
+    out += "  %tp = inttoptr i64 %tr to ptr\n" + _load("%sg", Slot.SEGMENT)
+    # no segment: nothing was touched, and some entry gains nothing
+    out += "  %none = icmp slt i64 %sg, 0\n  %s1 = select i1 %none, i64 0, i64 %sg\n"
+    out += f"  %s2 = add i64 %s1, {arguments}\n  %known = icmp sge i64 %argument, 0\n"
+    out += "  %label = select i1 %known, i64 %argument, i64 %s2\n  %ti = shl i64 %label, 1\n"
+    for k, (slot, moves) in enumerate(
+        ((Slot.READ_BYTES, "%reads"), (Slot.WRITTEN_BYTES, "%writes"))
+    ):
+        out += _load(f"%m{k}", slot) + f"  %g{k} = mul i64 %m{k}, {moves}\n"
+        out += f"  %tk{k} = add i64 %ti, {k}\n  %tq{k} = getelementptr i64, ptr %tp, i64 %tk{k}\n"
+        out += f"  %to{k} = load i64, ptr %tq{k}, align 8\n  %tn{k} = add i64 %to{k}, %g{k}\n"
+        out += f"  store i64 %tn{k}, ptr %tq{k}, align 8\n"
+    out += "  %r = call i64 @dsa.done(ptr %c, i64 %code, i64 %burst, i64 0, i64 %address, i64 %burst)\n"
+    return out + "  ret i64 %r\n}\n"
+
+
+def _broken() -> str:
+    """`dsa.broken`: a unit has reported a fault; keeps what the message needs."""
+    out = (
+        "define internal i64 @dsa.broken(ptr %c, i64 %fault, i64 %code, ptr %values, i64 %count) "
+        "noinline cold nounwind {\n"
+    )
+    out += _store("%fault", Entry.DETAIL, "de") + _store("%code", Entry.TEMPLATE, "te")
+    out += _store(str(int(Status.FAULT)), Entry.STATUS, "st") + _entry("%to", Entry.SIZE)
+    out += "  br label %head\nhead:\n  %i = phi i64 [0, %0], [%j, %body]\n"
+    out += "  %more = icmp slt i64 %i, %count\n  br i1 %more, label %body, label %out\nbody:\n"
+    out += "  %from = getelementptr i64, ptr %values, i64 %i\n  %v = load i64, ptr %from, align 8\n"
+    out += "  %at = getelementptr i64, ptr %to, i64 %i\n  store i64 %v, ptr %at, align 8\n"
+    out += f"  %j = add i64 %i, 1\n  br label %head\nout:\n  ret i64 {int(Status.FAULT)}\n}}\n"
+    return out
 
 
 def _print() -> str:
@@ -254,10 +286,11 @@ def _common() -> str:
     service += "  %bad = icmp ne i64 %r, 0\n  br i1 %bad, label %over, label %go\nover:\n"
     service += _store("%r", Entry.STATUS, "st") + "  ret i64 %r\ngo:\n  ret i64 0\n}\n"
     wait = 'define internal i64 @"dsa.wait"(ptr %c, i64 %sem, i64 %x) alwaysinline nounwind {\n'
-    wait += _append(_Record(timing.WAIT, "%sem"))
-    read = "define internal i64 @dsa.trace_read(ptr %c) nounwind {\n" + _append(
-        _Record(timing.READ)
-    )
+    wait += f"  %r = call i64 @dsa.append(ptr %c, i64 {timing.WAIT}, i64 %sem, i64 0, i64 -1)\n"
+    wait += "  ret i64 %r\n}\n"
+    read = "define internal i64 @dsa.trace_read(ptr %c) nounwind {\n"
+    read += f"  %r = call i64 @dsa.append(ptr %c, i64 {timing.READ}, i64 0, i64 0, i64 -1)\n"
+    read += "  ret i64 %r\n}\n"
     status = 'define internal i64 @"dsa.status"(ptr %c) alwaysinline nounwind {\n'
     status += _load("%s", Entry.STATUS) + "  ret i64 %s\n}\n"
     run = f'define i64 @"{RUN}"(ptr %c, ptr %args, i64 %core, i64 %cores) nounwind {{\n'
@@ -267,7 +300,9 @@ def _common() -> str:
     run += "  %r = call i64 @dsa.simulate(ptr %c, i64 1)\n  %stuck = icmp ne i64 %r, 0\n"
     run += "  br i1 %stuck, label %over, label %good\nover:\n" + _end(Status.STUCK, "sk")
     run += "good:\n" + _load("%s2", Entry.STATUS) + "  ret i64 %s2\n}\n"
-    return flush + simulate + service + wait + read + status + run
+    return "".join(
+        (flush, simulate, service, wait, read, status, run, _append(), _done(), _broken())
+    )
 
 
 _COMMON = _common()

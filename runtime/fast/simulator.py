@@ -31,7 +31,7 @@ def address(cache: ObjectCache | None) -> int:
     """The address of `timing.simulate` as host code."""
     if not _CODE:
         key = hashlib.sha256(Path(timing.__file__).read_bytes()).hexdigest()
-        _CODE.append(load_or_make(cache, f"timing-{key}", _module_text, ("simulate",)))
+        _CODE.append(load_or_make(cache, f"timing-{key}", _module_text, ("simulate",), True))
     return _CODE[0].symbols["simulate"]
 
 
