@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dsalang._backend import formats
 from dsalang._backend.formats import FORMATS, Format
-from dsalang._backend.isa.vector_ops import VECTOR_OPS, VectorOp
+from dsalang._backend.isa.vector_ops import BY_NAME, VECTOR_OPS, VectorOp
 from dsalang._backend.isa.vprog import MicroOp, VectorProgram
 from dsalang._backend.llvm.host.host import AVX2, AVX512, Host, this_host
 from dsalang._backend.numerics.convert import FLOAT_LAYOUTS
@@ -158,6 +158,31 @@ def _chain(draw: st.DrawFn) -> Case:
         "out_stride": (width, 0, 0, 0) * len(results),
     }  # fmt: skip
     return Case("vexec", fields, {}, program, sram, what=f"chain {ops}")
+
+
+def _after_a_computed(name: str, fmt: Format, sources: tuple[int, ...]) -> Case:
+    """An operation on bits after a + b; the sum is register 2, int1 register 3."""
+    ops = (
+        *(MicroOp("in", fmt.name, fmt.name, k, (), k) for k in range(2)),
+        MicroOp("in", "int1", "int1", 3, (), 2),
+        MicroOp("fadd", fmt.name, fmt.name, 2, (0, 1)),
+        MicroOp(name, fmt.name, fmt.name, 4, sources),
+        MicroOp("out", fmt.name, fmt.name, 0, (4,), 0),
+    )
+    program = VectorProgram((fmt.name, fmt.name, "int1"), (), (fmt.name,), ops)
+    case = single(BY_NAME["select"], fmt, fmt, 5)
+    case.program = program
+    case.sram[2 * SPACE : 3 * SPACE] &= 1
+    width = fmt.bytes
+    case.fields["in_stride"] = (width, 0, 0, 0, width, 0, 0, 0, 1)
+    case.what = f"{name}.{fmt} {sources}"
+    return case
+
+
+def test_bit_operations_on_computed_values_give_canonical_nans() -> None:
+    kinds = [("fneg", (2,)), ("fabs", (2,)), ("select", (3, 0, 2)), ("select", (3, 2, 1))]
+    kinds += [("fneg", (0,)), ("fabs", (1,)), ("select", (3, 0, 1))]
+    check([_after_a_computed(name, fmt, sources) for fmt in FLOATS for name, sources in kinds])
 
 
 def test_which_nans_are_canonical() -> None:

@@ -231,9 +231,8 @@ def _new(
     for value in (found, operand):
         one = unit.b.insert_element(constant(vector(value.type, 1), 0), value, constant(I32, 0))
         registers.append(Register(fmt, lanes.from_memory(unit, one, fmt)))
-    bits = ops.apply(unit, _COMBINE[kind], fmt, fmt, registers).bits
-    if fmt.is_float:
-        bits = lanes.canonical(unit, bits, fmt)
+    result = ops.apply(unit, _COMBINE[kind], fmt, fmt, registers)
+    bits = result.canonical(unit) if fmt.is_float else result.bits
     return unit.b.extract_element(lanes.to_memory(unit, bits, fmt), constant(I32, 0))
 
 

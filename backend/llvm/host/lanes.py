@@ -109,13 +109,20 @@ def narrow(code: Code, wide: Value, fmt: Format) -> Value:
     return b.trunc(result, _like(wide, I8))
 
 
+def narrows_clean(fmt: Format) -> bool:
+    """Whether the NaNs that `narrow` gives are canonical by themselves."""
+    return fmt.name not in ("fp16", "fp32")
+
+
 def canonical(code: Code, bits: Value, fmt: Format) -> Value:
-    """Bits made by `narrow`, every NaN the canonical one."""
-    if fmt.name not in ("fp16", "fp32"):
-        return bits
-    real = code.b.bitcast(bits, _like(bits, F32 if fmt.name == "fp32" else F16))
-    nan = is_nan(code, real)
-    return code.b.select(nan, constant(bits.type, FLOAT_LAYOUTS[fmt.name].nan), bits)
+    """The bits of a float format, every NaN replaced by the canonical one."""
+    layout = FLOAT_LAYOUTS[fmt.name]
+    if fmt.name in ("fp16", "fp32"):
+        nan = is_nan(code, code.b.bitcast(bits, _like(bits, F32 if fmt.bytes == 4 else F16)))
+    else:
+        magnitude = code.b.and_(bits, constant(bits.type, (1 << (fmt.bits - 1)) - 1))
+        nan = code.b.icmp_unsigned(">", magnitude, constant(bits.type, layout.overflow))
+    return code.b.select(nan, constant(bits.type, layout.nan), bits)
 
 
 def store_float(code: Code, wide: Value, fmt: Format) -> Value:
@@ -124,7 +131,8 @@ def store_float(code: Code, wide: Value, fmt: Format) -> Value:
         nan = is_nan(code, wide)
         bits = narrow(code, wide, fmt)
         return code.b.select(nan, constant(bits.type, FLOAT_LAYOUTS["fp16"].nan), bits)
-    return canonical(code, narrow(code, wide, fmt), fmt)
+    bits = narrow(code, wide, fmt)
+    return bits if narrows_clean(fmt) else canonical(code, bits, fmt)
 
 
 def float_to_int(code: Code, wide: Value, fmt: Format, signed: bool) -> Value:

@@ -22,12 +22,18 @@ class Register:
         bits: the elements' bits; of fp32, integers of 32 bits.
         wide: of a float format, the same as fp32 once it has been needed.
         known: the same constant in all lanes, where that is the case.
+        clean: NaNs among the bits are canonical.
     """
 
     fmt: Format
     bits: Value
     wide: Value | None = None
     known: int | None = None
+    clean: bool = False
+
+    def canonical(self, code: Code) -> Value:
+        """The bits with canonical NaNs."""
+        return self.bits if self.clean else lanes.canonical(code, self.bits, self.fmt)
 
     def real(self, code: Code) -> Value:
         """The register as fp32."""
@@ -39,7 +45,8 @@ class Register:
 def from_real(code: Code, wide: Value, fmt: Format) -> Register:
     """fp32 rounded to a float format."""
     bits = lanes.narrow(code, wide, fmt)
-    return Register(fmt, bits, wide if fmt.name == "fp32" else None)
+    clean = lanes.narrows_clean(fmt)
+    return Register(fmt, bits, wide if fmt.name == "fp32" else None, clean=clean)
 
 
 def apply(
@@ -222,7 +229,7 @@ def _abs(i: _Integers) -> Value:
 
 def _int_to_float(signed: bool) -> Op:
     def run(code: Code, fmt: Format, src: Format, a: Register) -> Register:
-        return Register(fmt, lanes.int_to_float(code, a.bits, src, fmt, signed))
+        return Register(fmt, lanes.int_to_float(code, a.bits, src, fmt, signed), clean=True)
 
     return run
 

@@ -229,7 +229,7 @@ class _Vexec:
         registers = [s.value for s in node.sources if s.value is not None]
         if node.canonical and registers[0].fmt.is_float:
             source = registers[0]
-            registers = [Register(source.fmt, lanes.canonical(unit, source.bits, source.fmt))]
+            registers = [Register(source.fmt, source.canonical(unit))]
         return ops.apply(unit, op.op, fmt, formats.by_name(op.src_fmt), registers)
 
     def _constant(self, fmt: Format, pattern: Int) -> Register:
@@ -263,9 +263,7 @@ class _Vexec:
         unit, output = self.unit, self.outputs[node.op.imm]
         (source,) = (s.value for s in node.sources)
         assert source is not None
-        bits = source.bits
-        if node.canonical:
-            bits = lanes.canonical(unit, bits, output.fmt)
+        bits = source.canonical(unit) if node.canonical else source.bits
         step = output.steps[-1]
         where = Elements(unit.at(output.row, unit.mul(i, step)), step, self.lanes, mask)
         store_elements(unit, output.fmt, bits, where)
