@@ -116,7 +116,7 @@ def check_deadline(
         f"kernel {image.name!r} takes {schedule.microseconds:.3f} µs ({schedule.cycles} cycles on "
         f"{target.name}), {over:.3f} µs more than its deadline of {deadline_us:g} µs",
         Loc(source.file, source.first_line, 1),
-        f"{schedule.dominant()}; no schedule of these instructions takes less than {least:.3f} µs: "
+        f"its longest chain: {schedule.dominant()}; no schedule of these instructions takes less than {least:.3f} µs: "
         "give the kernel less to do, or move fewer bytes",
     )
 
@@ -156,6 +156,12 @@ class Schedule:
         """Sets and waits that the fixed times made needless, over all cores."""
         return self._timing.flags
 
+    @property
+    def slowest(self) -> int:
+        """The core that is done last."""
+        cycles = self._timing.cycles
+        return max(range(len(cycles)), key=lambda core: cycles[core], default=0)
+
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """All instructions: core, engine, operation, start, end, completion and source line."""
@@ -164,30 +170,30 @@ class Schedule:
         return tuple(rows_of(self._image, self._target))
 
     def dominant(self) -> str:
-        """What the slowest core is busy with for most of the time, and the line that most of it comes from."""
-        worst = max(range(len(self._timing.cycles)), key=lambda core: self._timing.cycles[core])
-        rows = [row for row in self.rows if row.core == worst]
-        busy: dict[str, int] = {}
-        lines: dict[tuple[str, Loc | None, str], int] = {}
-        for row in rows:
-            for what, cycles in row.busy().items():
-                busy[what] = busy.get(what, 0) + cycles
-                key = what, row.loc, row.op
-                lines[key] = lines.get(key, 0) + cycles
-        if not busy:
-            return "nothing is executed"
-        what = max(busy, key=lambda name: busy[name])
-        _, loc, op = max((key for key in lines if key[0] == what), key=lambda key: lines[key])
-        share = lines[what, loc, op] / max(1, busy[what])
-        where = f"line {loc.line}" if loc else "no line"
-        return f"{what} is busy for {busy[what]} of {self.cycles} cycles, {share:.0%} of that for {op} of {where}"
+        """What the slowest core's time goes to, the largest part first, with the line that most of it comes from."""
+        from dsalang._backend.image.schedule import longest_chain
+
+        parts: dict[str, int] = {}
+        lines: dict[str, dict[str, int]] = {}
+        for span in longest_chain([row for row in self.rows if row.core == self.slowest]):
+            parts[span.what] = parts.get(span.what, 0) + span.cycles
+            if span.row is not None:
+                line = f"line {span.row.loc.line}" if span.row.loc else "no line"
+                mine, name = lines.setdefault(span.what, {}), f"{span.row.op} of {line}"
+                mine[name] = mine.get(name, 0) + span.cycles
+        texts = []
+        for what in sorted(parts, key=lambda name: -parts[name])[:3]:
+            text = f"{what} {parts[what]} cycles"
+            if what in lines:
+                most = max(lines[what], key=lambda name: lines[what][name])
+                text += f" (most for {most})"
+            texts.append(text)
+        return ", ".join(texts) or "nothing"
 
     def __str__(self) -> str:
         from dsalang._backend.image.schedule import text
 
-        worst = max(
-            range(len(self._timing.cycles)), key=lambda core: self._timing.cycles[core], default=0
-        )
+        worst = self.slowest
         head = (
             f"{self._image.name} on {self._target.name}, grid {self._timing.grid}: {self.cycles} cycles, "
             f"{self.microseconds:.3f} µs ({self.dynamic_cycles} cycles with flags, {self.flags_dropped} flags "

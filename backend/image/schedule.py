@@ -36,6 +36,51 @@ class Row:
         return {self.engine.name: self.end - self.start}
 
 
+@dataclass(frozen=True)
+class Span:
+    """Cycles of the chain that decides the length: what they go to, and the instruction (None: nobody's)."""
+
+    what: str
+    cycles: int
+    row: Row | None
+
+
+def longest_chain(rows: Sequence[Row]) -> list[Span]:
+    """What one core's schedule is as long as, from its end to its start: instructions that follow each other
+    without a gap, by a result, an engine or the HBM port, and cycles in which nothing but the control core works.
+    """
+    by_complete: dict[int, Row] = {row.complete: row for row in rows}
+    by_end: dict[tuple[Engine | None, int], Row] = {}
+    for row in rows:
+        by_end[row.engine, row.end] = row
+        if row.transfer:
+            by_end[None, row.end] = row
+    spans: list[Span] = []
+    at = max(rows, key=lambda row: row.complete, default=None)
+    until = at.complete if at is not None else 0
+    while at is not None:
+        if until > at.end:
+            spans.append(Span("HBM latency", until - at.end, at))
+        spans.append(Span("transfers" if at.transfer else at.engine.name, at.end - at.start, at))
+        until = at.start
+        port = at.end - at.transfer
+        if (result := by_complete.get(until)) is not None:
+            at = result
+        elif (before := by_end.get((at.engine, until))) is not None:
+            at = before
+        elif at.transfer and (other := by_end.get((None, port))) is not None:
+            spans[-1] = Span("transfers", at.transfer, at)
+            until, at = port, other
+        else:
+            earlier = [row for row in rows if row.end <= until and row is not at]
+            at = max(earlier, key=lambda row: row.end, default=None)
+            gap = until - (at.end if at is not None else 0)
+            if gap:
+                spans.append(Span("control core", gap, None))
+            until = at.end if at is not None else 0
+    return spans
+
+
 def rows_of(image: Image, target: Target) -> Iterator[Row]:
     """The instructions of all cores in the order of issue; none for an image without a static schedule."""
     if image.timing is None:

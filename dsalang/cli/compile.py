@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from dsalang._backend.errors import DsaError, UserError
-from dsalang._jit.compiled import TEXTS, write_atomically
+from dsalang._jit.compiled import TEXTS, CompiledKernel, write_atomically
 from dsalang._jit.decorator import JITFunction
 from dsalang._jit.dtypes import from_name
+from dsalang._jit.schedule import SCHEDULES
 
 Commands = Any  # argparse's type of a group of subcommands is private
 
@@ -45,7 +46,19 @@ def add_to(commands: Commands) -> None:
     )
     p.add_argument("--num-stages", type=int, help="slots of the rings that loads fill")
     p.add_argument(
-        "--emit", choices=(*TEXTS, "image"), default="asm", help="what to write (default: asm)"
+        "--schedule",
+        choices=SCHEDULES,
+        help="static: issue cycles fixed for one grid (default: dynamic)",
+    )
+    p.add_argument("--grid", help="programs of a static schedule, e.g. 16 or 4,4")
+    p.add_argument(
+        "--deadline-us", type=float, help="fail when a static schedule takes longer than this"
+    )
+    p.add_argument(
+        "--emit",
+        choices=(*TEXTS, "schedule", "image"),
+        default="asm",
+        help="what to write (default: asm)",
     )
     p.add_argument(
         "-o", "--output", type=Path, help="a file; default: stdout, for an image KERNEL.elf"
@@ -57,19 +70,48 @@ def run(options: argparse.Namespace) -> int:
     """Compile and write."""
     kernel = load_kernel(options.kernel)
     constants = dict(_constant(text) for text in options.const)
-    compiled = kernel.compile(options.signature, constants, options.target, options.num_stages)
+    compiled = kernel.compile(
+        options.signature,
+        constants,
+        options.target,
+        options.num_stages,
+        options.schedule,
+        _grid(options.grid),
+        options.deadline_us,
+    )
     output: Path | None = options.output
     try:
         if options.emit == "image":
             path = compiled.save(output or Path(f"{compiled.image.name}.elf"))
             print(f"{path}: {path.stat().st_size} bytes for {compiled.target.name}")
-        elif output is None:
-            print(compiled.text[options.emit], end="")
+            return 0
+        text = _schedule(compiled) if options.emit == "schedule" else compiled.text[options.emit]
+        if output is None:
+            print(text, end="")
         else:
-            write_atomically(output, compiled.text[options.emit].encode())
+            write_atomically(output, text.encode())
     except OSError as error:
         raise UserError(f"cannot write the result: {error}") from None
     return 0
+
+
+def _schedule(compiled: CompiledKernel) -> str:
+    """The static schedule as a table."""
+    if compiled.schedule is None:
+        raise UserError("the kernel has no static schedule", hint="add --schedule static --grid N")
+    return f"{compiled.schedule}\n"
+
+
+def _grid(text: str | None) -> tuple[int, ...] | None:
+    """The sizes of --grid."""
+    if text is None:
+        return None
+    try:
+        return tuple(int(size) for size in text.split(","))
+    except ValueError:
+        raise UserError(
+            f"--grid {text} is not a grid", hint="write one to three integers, e.g. 4,4"
+        ) from None
 
 
 def load_kernel(place: str) -> JITFunction:

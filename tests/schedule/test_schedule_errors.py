@@ -70,7 +70,8 @@ def test_deadline_is_enforced_when_compiling() -> None:
     text = str(error.value)
     assert f"{kernel.latency_cycles} cycles on edge" in text
     assert f"0.001 µs more than its deadline of {tight:g} µs" in text
-    assert f"for dma.load of line {line_of(add, 'tl.load')}" in text
+    assert "its longest chain: " in text and "HBM latency" in text
+    assert f"(most for dma.load of line {line_of(add, 'tl.load')})" in text
     assert error.value.loc is not None and error.value.loc.line == add.source.first_line
 
 
@@ -171,3 +172,14 @@ def test_text_names_engines_cycles_and_lines() -> None:
 def test_dynamic_kernels_promise_nothing() -> None:
     kernel = summed.compile("*fp32,*fp32,i32", {"BLOCK": 64})
     assert kernel.schedule is None and kernel.latency_cycles is None and kernel.latency_us is None
+
+
+def test_longest_chain_is_as_long_as_the_schedule() -> None:
+    from dsalang._backend.image.schedule import longest_chain
+
+    for n, grid in ((1024, 1), (5000, 5), (40_000, 40)):
+        kernel = add.compile("*fp32,*fp32,*fp32", {"n": n, "BLOCK": 1024}, grid=grid)
+        assert kernel.schedule is not None
+        spans = longest_chain(kernel.schedule.rows)
+        assert sum(span.cycles for span in spans) == kernel.latency_cycles
+        assert all(span.cycles > 0 for span in spans)
