@@ -50,10 +50,10 @@ def find_accumulators(entry: Block, rings: Rings) -> Accumulators:
         k = loop.body.block.args.index(op.acc) - 1
         init, yielded = loop.iter_args[k], _terminator(loop.body.block).operands[k]
         ring = rings.of[op.acc]
-        alone = len(ring.values) == 4 and {init, op.acc, op.result, loop.results[k]} == set(
-            ring.values
-        )
-        if alone and yielded is op.result and op.acc.has_one_use() and is_zeros(init):
+        # Whatever else is in the ring at other times, nobody needs it between the zeros and the loop.
+        in_place = {init, op.acc, op.result, loop.results[k]} <= set(ring.values)
+        alone = yielded is op.result and op.acc.has_one_use() and init.has_one_use()
+        if in_place and alone and is_zeros(init):
             found.first[op] = loop
             found.skipped.add(_owner(init))
     for op in entry.walk():
