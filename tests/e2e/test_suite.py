@@ -15,15 +15,6 @@ from dsalang._backend.passes.check_deletion import deletion_report
 TARGETS = ("edge", "edge-server", "center")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
-    patch = pytest.MonkeyPatch()
-    patch.setenv("DSA_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    patch.setenv("DSA_VERIFY", "1")
-    yield
-    patch.undo()
-
-
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", CASES)
 def test_right_and_the_same_twice(name: str, target: str) -> None:

@@ -1,0 +1,20 @@
+"""What every test runs under: a cache of its own that the workers share, and the IR verified after each pass."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    patch = pytest.MonkeyPatch()
+    patch.setenv("DSA_CACHE_DIR", str(base / "dsa-cache"))
+    patch.setenv("DSA_VERIFY", "1")
+    yield
+    patch.undo()
