@@ -157,19 +157,14 @@ class Worker:
                 f"kernel {image.name!r} takes {len(image.arguments)} arguments, not {command.arguments}",
             )
         args = list(command.argument[: command.arguments])
-        owners = {
-            value: argument.name
-            for value, argument in zip(args, image.arguments)
-            if argument.is_pointer
-        }
-        memory = Memory(
-            Segment(
-                block.address,
-                self.stretch(block.address, block.bytes),
-                owners.get(block.address, f"allocation {number}"),
-            )
-            for number, block in enumerate(command.block[: command.blocks])
-        )
+        pointers = [(v, a.name) for v, a in zip(args, image.arguments) if a.is_pointer]
+        segments = []
+        for block in command.block[: command.blocks]:
+            names = [name for at, name in pointers if 0 <= at - block.address < block.bytes]
+            data = self.stretch(block.address, block.bytes)
+            label = "/".join(names) or "memory of no argument"
+            segments.append(Segment(block.address, data, label))
+        memory = Memory(segments)
         x, y, z = command.grid
         if 0 in (x, y, z):
             return

@@ -132,6 +132,10 @@ def test_worker_that_does_not_start(library: Path, monkeypatch: pytest.MonkeyPat
     fails(dsa.DeviceError, "ended with status 4", lambda: dsa.Device(library), 20)
     monkeypatch.setenv("DSA_WORKER", "/nonexistent/worker")
     fails(dsa.DeviceError, "ended with status 12[67]", lambda: dsa.Device(library), 20)
+    monkeypatch.setenv("DSA_WORKER_MIB", str(1 << 42))
+    files = os.listdir("/proc/self/fd")
+    fails(dsa.LaunchError, "cannot share .* bytes", lambda: dsa.Device(library))
+    assert os.listdir("/proc/self/fd") == files
     monkeypatch.delenv("DSA_WORKER")
     fails(dsa.LaunchError, "DSA_WORKER is not set", lambda: dsa.Device(library))
 

@@ -4,6 +4,7 @@
  * $DSA_WORKER_MIB MiB (64). The device does one command at a time; a launch returns when it has been posted, and
  * whatever needs its result waits. All streams are one.
  */
+#define _GNU_SOURCE
 #include "dsa_driver.h"
 
 #include <errno.h>
@@ -216,27 +217,25 @@ static int ask(dsa_device *d, uint32_t operation, int timeout_ms) {
 }
 
 static int high(int fd) { /* out of the way of 3 and 4, which the worker gets */
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, 16);
-    close(fd);
+    int moved = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 16), failure = errno;
+    if (fd >= 0) close(fd);
+    errno = failure;
     return moved;
 }
 
-static int start(dsa_device *d) {
-    const char *worker = getenv("DSA_WORKER"), *mib = getenv("DSA_WORKER_MIB");
-    if (!worker) return error(DSA_ERROR_BAD_ARGUMENT, "DSA_WORKER is not set");
-    d->memory_bytes = (mib ? strtoull(mib, NULL, 10) : 64) << 20;
-    uint64_t total = MEMORY_OFFSET + d->memory_bytes;
+static int shared_file(void) {
+#ifdef __linux__
+    return memfd_create("dsa", MFD_CLOEXEC);
+#else
     FILE *file = tmpfile();
-    int ends[2];
-    if (!file || ftruncate(fileno(file), (off_t)total) || socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
-        return error(DSA_ERROR_NO_MEMORY, "no shared memory: %s", strerror(errno));
-    int shared = fcntl(fileno(file), F_DUPFD_CLOEXEC, 16);
-    fclose(file);
-    void *mapped = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0);
-    int theirs[2] = {high(ends[0]), shared};
-    d->doorbell = high(ends[1]);
-    if (mapped == MAP_FAILED) return error(DSA_ERROR_NO_MEMORY, "no shared memory: %s", strerror(errno));
-    d->box = mapped;
+    int fd = file ? fcntl(fileno(file), F_DUPFD_CLOEXEC, 16) : -1;
+    if (file) fclose(file);
+    return fd;
+#endif
+}
+
+/* Run the worker with its ends of things as descriptors 3 and 4. */
+static int spawn(dsa_device *d, const char *worker, const int theirs[2]) {
     char line[4096];
     snprintf(line, sizeof line, "exec %s 3 4", worker);
     char *argv[] = {"sh", "-c", line, NULL};
@@ -246,12 +245,34 @@ static int start(dsa_device *d) {
     extern char **environ;
     int failed = posix_spawn(&d->worker, "/bin/sh", &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
-    for (int i = 0; i < 2; i++) close(theirs[i]);
-    if (failed) {
-        d->worker = 0;
-        return error(DSA_ERROR_LOST, "cannot start the worker: %s", strerror(failed));
+    if (!failed) return DSA_OK;
+    d->worker = 0;
+    return error(DSA_ERROR_LOST, "cannot start the worker: %s", strerror(failed));
+}
+
+static int start(dsa_device *d) {
+    const char *worker = getenv("DSA_WORKER"), *mib = getenv("DSA_WORKER_MIB");
+    if (!worker) return error(DSA_ERROR_BAD_ARGUMENT, "DSA_WORKER is not set");
+    d->memory_bytes = (mib ? strtoull(mib, NULL, 10) : 64) << 20;
+    uint64_t total = MEMORY_OFFSET + d->memory_bytes;
+    int ends[2], theirs[2] = {-1, high(shared_file())}, status = DSA_OK;
+    void *mapped = MAP_FAILED;
+    if (theirs[1] >= 0 && !ftruncate(theirs[1], (off_t)total))
+        mapped = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED, theirs[1], 0);
+    if (mapped == MAP_FAILED) {
+        status = error(DSA_ERROR_NO_MEMORY, "cannot share %llu bytes: %s", (unsigned long long)total, strerror(errno));
+    } else if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
+        munmap(mapped, total);
+        status = error(DSA_ERROR_NO_MEMORY, "no doorbell: %s", strerror(errno));
+    } else {
+        d->box = mapped;
+        theirs[0] = high(ends[0]);
+        d->doorbell = high(ends[1]);
+        status = spawn(d, worker, theirs);
     }
-    int status = ask(d, HELLO, START_MS);
+    for (int i = 0; i < 2; i++)
+        if (theirs[i] >= 0) close(theirs[i]);
+    if (!status) status = ask(d, HELLO, START_MS);
     d->hello = d->last;
     if (!status && !(d->hello.bytes_per_microsecond > 0))
         status = error(DSA_ERROR_CORRUPT, "the device moves no bytes");
@@ -281,7 +302,7 @@ int dsa_open(uint32_t abi, uint32_t index, dsa_device **device) {
 
 void dsa_close(dsa_device *d) {
     if (!d) return;
-    if (!d->lost && d->box && settle(d, CLOSE_MS)) lose(d, DSA_ERROR_LOST, "the device hangs");
+    if (!d->lost && d->worker > 0 && settle(d, CLOSE_MS)) lose(d, DSA_ERROR_LOST, "the device hangs");
     if (d->doorbell >= 0) close(d->doorbell); /* the worker ends when its doorbell is gone */
     if (d->worker > 0) waitpid(d->worker, NULL, 0);
     if (d->box) munmap(d->box, MEMORY_OFFSET + d->memory_bytes);
