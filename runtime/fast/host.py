@@ -30,8 +30,8 @@ def fingerprint() -> str:
 
 
 @functools.cache
-def machine() -> Any:
-    """LLVM's target machine for this host."""
+def machine(level: int = 1) -> Any:
+    """LLVM's target machine for this host, with a level of effort of code generation."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -39,7 +39,7 @@ def machine() -> Any:
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
+        opt=level,
         reloc="pic",
         codemodel="small",
     )
@@ -53,7 +53,7 @@ def compile_object(text: str, thorough: bool = False) -> bytes:
     """
     import llvmlite.binding as llvm
 
-    target = machine()
+    target = machine(2 if thorough else 1)
     head = f'target datalayout = "{target.target_data}"\ntarget triple = "{target.triple}"\n'
     module = llvm.parse_assembly(head + text)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
@@ -66,7 +66,5 @@ def compile_object(text: str, thorough: bool = False) -> bytes:
         passes.add_always_inliner_pass()
         passes.add_sroa_pass()
         passes.add_simplify_cfg_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_new_gvn_pass()
     passes.run(module, builder)
     return bytes(target.emit_object(module))
