@@ -75,16 +75,16 @@ def matmul(fmt: str) -> Callable[[Target], Shot]:
 
 def linear_gelu(target: Target) -> Shot:
     m = n = k = 1024 if target.cores == 1 else 8192
-    bm, bn, bk = (256, 512, 256) if target.cores == 1 else (512, 512, 256)
+    bm, bn, bk, parts = (256, 128, 512, 4) if target.cores == 1 else (512, 256, 512, 2)
     pointers = dict.fromkeys(("x", "w", "bias", "y"), "*fp16:16")
     values = dict(M=m, N=n, K=k, stride_xm=k, stride_wk=n, stride_ym=n)
     constants = dict(
-        stride_xk=1, stride_wn=1, stride_yn=1, BLOCK_M=bm, BLOCK_N=bn, BLOCK_K=bk
+        stride_xk=1, stride_wn=1, stride_yn=1, BLOCK_M=bm, BLOCK_N=bn, BLOCK_K=bk, PARTS=parts
     )  # fmt: skip
     traffic = 2 * (m * k + k * n + n + m * n)
-    grid = (ceil(m / bm), ceil(n / bn))
+    grid = (ceil(m / bm), ceil(n / (bn * parts)))
     return Shot(
-        kernels.linear_gelu, grid, pointers, values, constants, {"fp16": m * n * k}, traffic
+        kernels.linear_gelu_parts, grid, pointers, values, constants, {"fp16": m * n * k}, traffic
     )
 
 
@@ -117,7 +117,7 @@ def small_programs(target: Target) -> Shot:
 
 def rows(kernel: Any, weights: int) -> Callable[[Target], Shot]:
     def shot(target: Target) -> Shot:
-        count, columns, per_program = 4096, 4096, 4
+        count, columns, per_program = 4096 if target.cores == 1 else 8192, 4096, 4
         names = ("x", "out", "weight", "bias")[: 2 + weights]
         values: dict[str, Any] = dict(rows=count, columns=columns)
         if weights:

@@ -190,8 +190,10 @@ def matmul_fp8() -> Case:
     return matmul_case("matmul_fp8", a, b, F32, (32, 32, 32))
 
 
-def linear_gelu_case(name: str, m: int, n: int, k: int, blocks: tuple[int, int, int]) -> Case:
-    """gelu(x @ w + bias) in fp16."""
+def linear_gelu_case(
+    name: str, m: int, n: int, k: int, blocks: tuple[int, int, int], parts: int = 0
+) -> Case:
+    """gelu(x @ w + bias) in fp16; a program with several parts of columns when `parts` is not 0."""
     x = normal(name + "x", m, k, dtype=F16)
     w = (normal(name + "w", k, n) / math.sqrt(k)).astype(F16)
     bias = normal(name + "b", n, dtype=F16)
@@ -205,13 +207,22 @@ def linear_gelu_case(name: str, m: int, n: int, k: int, blocks: tuple[int, int, 
 
     args = (x, w, bias, y, m, n, k, *elements(x), *elements(w), *elements(y))
     meta = {"BLOCK_M": bm, "BLOCK_N": bn, "BLOCK_K": bk}
-    grid = (math.ceil(m / bm), math.ceil(n / bn))
-    return Case(name, kernels.linear_gelu, grid, args, meta, (y,), expected)
+    grid = (math.ceil(m / bm), math.ceil(n / (bn * max(parts, 1))))
+    if parts:
+        kernel, meta = kernels.linear_gelu_parts, {**meta, "PARTS": parts}
+    else:
+        kernel = kernels.linear_gelu
+    return Case(name, kernel, grid, args, meta, (y,), expected)
 
 
 @case
 def linear_gelu_odd() -> Case:
     return linear_gelu_case("linear_gelu_odd", 100, 150, 70, (64, 64, 32))
+
+
+@case
+def linear_gelu_parts() -> Case:
+    return linear_gelu_case("linear_gelu_parts", 100, 150, 70, (64, 32, 32), parts=3)
 
 
 def layer_norm_case(name: str, rows: int, columns: int, block: int) -> Case:

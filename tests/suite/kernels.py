@@ -95,6 +95,50 @@ def linear_gelu(
 
 
 @dsa.jit
+def linear_gelu_parts(
+    x, w, bias, y, M, N, K,
+    stride_xm, stride_xk, stride_wk, stride_wn, stride_ym, stride_yn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """A block of PARTS * BLOCK_N columns, whose last step ends part by part.
+
+    The activation of a part runs under the product of the next one, so only the last part's is waited for.
+    """
+    offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    first_n = tl.program_id(1) * (PARTS * BLOCK_N)
+    keep_m = offs_m[:, None] < M
+    x_rows = x + offs_m[:, None] * stride_xm
+    last = (tl.cdiv(K, BLOCK_K) - 1) * BLOCK_K
+    accs = ()
+    for _part in tl.static_range(PARTS):
+        accs = accs + (tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32),)
+    for k in range(0, last, BLOCK_K):
+        offs_k = k + tl.arange(0, BLOCK_K)
+        x_tile = tl.load(x_rows + offs_k[None, :] * stride_xk, mask=keep_m, other=0.0)
+        sums = ()
+        for part in tl.static_range(PARTS):
+            offs_n = first_n + part * BLOCK_N + tl.arange(0, BLOCK_N)
+            w_ptrs = w + offs_k[:, None] * stride_wk + offs_n[None, :] * stride_wn
+            w_tile = tl.load(w_ptrs, mask=offs_n[None, :] < N, other=0.0)
+            sums = sums + (tl.dot(x_tile, w_tile, accs[part]),)
+        accs = sums
+    offs_k = last + tl.arange(0, BLOCK_K)
+    x_mask = keep_m & (offs_k[None, :] < K)
+    x_tile = tl.load(x_rows + offs_k[None, :] * stride_xk, mask=x_mask, other=0.0)
+    for part in tl.static_range(PARTS):
+        offs_n = first_n + part * BLOCK_N + tl.arange(0, BLOCK_N)
+        keep_n = offs_n[None, :] < N
+        w_ptrs = w + offs_k[:, None] * stride_wk + offs_n[None, :] * stride_wn
+        w_tile = tl.load(w_ptrs, mask=(offs_k[:, None] < K) & keep_n, other=0.0)
+        out = tl.dot(x_tile, w_tile, accs[part])
+        out += tl.load(bias + offs_n, mask=offs_n < N, other=0.0).to(tl.float32)[None, :]
+        half = 0.5 * out
+        out = half + half * tl.erf(out * 0.7071067811865476)
+        y_ptrs = y + offs_m[:, None] * stride_ym + offs_n[None, :] * stride_yn
+        tl.store(y_ptrs, out.to(y.dtype.element_ty), mask=keep_m & keep_n)
+
+
+@dsa.jit
 def layer_norm(x, out, weight, bias, mean, rstd, stride, columns, eps, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     x += row * stride
