@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dsalang._backend.errors import LaunchError
+from dsalang._backend.target import Target
+from dsalang._runtime import device as runtime_device
 from dsalang._runtime import device_streams
-from dsalang._runtime.device import Device, device_among, device_of_driver, emulator, scoped
+from dsalang._runtime.device import device_among, device_of_driver, scoped
 from dsalang._runtime.device_array import DeviceArray
 from dsalang._runtime.device_streams import Pending
 
 from . import knobs
 from .arguments import Arguments
 from .launch import Grid, argument_bits
+from .machine import resolve
 
 if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
-    from dsalang._backend.target import Target
 
 
-def _chosen() -> Device | None:
+class Device(runtime_device.Device):
+    """A machine that kernels run on.
+
+    Args:
+        driver: path of a driver's library; None is the emulator in this process, whose memory is the host's.
+        target: the machine that it is: a name, a file, or a Target. None asks the driver; the emulator is then
+            what launches are compiled for.
+
+    Raises:
+        DeviceError: the driver cannot be used.
+        TargetError: the driver's target is not known here, or not the one given.
+
+    `with device:` makes it the one that launches use whose arguments do not say otherwise.
+    """
+
+    @property
+    def target(self) -> Target:
+        """The machine that it is now."""
+        return self._target or resolve(None)
+
+
+def _chosen() -> runtime_device.Device | None:
     path = knobs.DRIVER.get()
     return scoped.get() or (device_of_driver(path) if path else None)
+
+
+_emulators: dict[int, Device] = {}
+
+
+def emulator() -> Device:
+    """The emulator of this process as a device, always the same one."""
+    found = _emulators.get(os.getpid())
+    # setdefault is atomic; a forked child has no thread of its parent's device
+    return found or _emulators.setdefault(os.getpid(), Device())
 
 
 class Stream(device_streams.Stream):
@@ -35,7 +69,7 @@ class Stream(device_streams.Stream):
 
     def __init__(
         self,
-        device: Device | None = None,
+        device: runtime_device.Device | None = None,
         name: str = "",
         cores: int | None = None,
         realtime: bool = False,
@@ -54,7 +88,7 @@ def to_device(array: Any, stream: device_streams.Stream | None = None) -> Device
     return device.to_device(array, stream)
 
 
-def device_of(arguments: Arguments, options: Mapping[str, Any]) -> Device | None:
+def device_of(arguments: Arguments, options: Mapping[str, Any]) -> runtime_device.Device | None:
     """Where a launch goes: to its stream, to where its arrays lie, to the current device, to DSA_DRIVER's.
 
     None is the emulator of this process, with host arrays only. Raises LaunchError when these disagree.
@@ -71,7 +105,7 @@ def device_of(arguments: Arguments, options: Mapping[str, Any]) -> Device | None
 
 
 def launcher(
-    device: Device,
+    device: runtime_device.Device,
     image: Image,
     target: Target,
     key: str,
@@ -97,7 +131,7 @@ def launcher(
     return submitted(device, run, options, image.name, arguments)
 
 
-def target_of(device: Device, options: Mapping[str, Any]) -> Target:
+def target_of(device: runtime_device.Device, options: Mapping[str, Any]) -> Target:
     """What a launch that names no target is compiled for: the device, or the stream's part of it."""
     stream = options.get("stream")
     return device.target if stream is None else stream.target
@@ -117,7 +151,7 @@ def _check_stream(stream: device_streams.Stream, image: Image, target: Target) -
 
 
 def submitted(
-    device: Device | None,
+    device: runtime_device.Device | None,
     run: Callable[[], Any],
     options: Mapping[str, Any],
     name: str,

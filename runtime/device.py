@@ -37,8 +37,7 @@ class Device:
 
     Args:
         driver: path of a driver's library; None is the emulator in this process, whose memory is the host's.
-        target: the machine that it is: a name, a file, or a Target. None asks the driver; for the emulator it is
-            `edge`.
+        target: the machine that it is: a name, a file, or a Target. None asks the driver.
 
     Raises:
         DeviceError: the driver cannot be used.
@@ -55,7 +54,7 @@ class Device:
         if self.driver is not None:
             self._finalizer = weakref.finalize(self, _close, self.driver, self._pid)
         try:
-            self.target = self._resolve(target)
+            self._target = self._resolve(target)
         except TargetError:
             self.close()
             raise
@@ -69,9 +68,14 @@ class Device:
         where = "the emulator" if self.driver is None else self.driver.path
         return f"<Device {where}, target {self.target.name}>"
 
-    def _resolve(self, given: str | Path | Target | None) -> Target:
+    @property
+    def target(self) -> Target:
+        """The machine that it is; `edge` for an emulator that was not told."""
+        return self._target or Target.by_name("edge")
+
+    def _resolve(self, given: str | Path | Target | None) -> Target | None:
         if self.driver is None:
-            return _target(given or "edge")
+            return None if given is None else _target(given)
         name = self.driver.properties.target.decode("utf-8", "replace")
         digest = self.driver.properties.target_digest.decode("utf-8", "replace")
         found = _target(given or name)
@@ -246,7 +250,6 @@ def _target(given: str | Path | Target) -> Target:
 
 _lock = threading.Lock()
 _opened: dict[str, Device] = {}
-_emulator: Device | None = None
 
 
 def device_of_driver(path: str) -> Device:
@@ -256,15 +259,6 @@ def device_of_driver(path: str) -> Device:
         if found is None or found.lost or found._pid != os.getpid():
             found = _opened[path] = Device(path)
         return found
-
-
-def emulator() -> Device:
-    """The emulator of this process as a device, always the same one."""
-    global _emulator
-    with _lock:
-        if _emulator is None or _emulator._pid != os.getpid():
-            _emulator = Device()
-        return _emulator
 
 
 def device_among(owners: Sequence[object]) -> Device | None:

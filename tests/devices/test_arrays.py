@@ -110,3 +110,14 @@ def test_device_has_a_target_that_kernels_are_compiled_for() -> None:
             assert case.launch().target.name == "edge"
         assert case.launch().target.name == "center"
     assert case.launch(target="edge").target.name == "edge"
+
+
+def test_device_that_was_not_told_is_the_current_target() -> None:
+    x = dsa.to_device(np.ones(8, np.float32))
+    stream = dsa.Stream()
+    for target in ("center", "edge"):
+        with dsa.target(target):
+            assert kernels.vector_add[(1,)](x, x, x, 8, BLOCK=8).target.name == target
+            launch = kernels.vector_add[(1,)](x, x, x, 8, BLOCK=8, stream=stream)
+            assert launch.result().target.name == target
+    assert x.to_host().tolist() == [16.0] * 8
