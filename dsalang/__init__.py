@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from dsalang._jit.compiled import CompiledKernel as CompiledKernel
     from dsalang._jit.decorator import JITFunction as JITFunction
     from dsalang._jit.decorator import jit as jit
+    from dsalang._jit.devices import Device as Device
     from dsalang._jit.devices import Stream as Stream
     from dsalang._jit.devices import to_device as to_device
     from dsalang._jit.machine import set_target as set_target
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from dsalang._jit.tuning import Config as Config
     from dsalang._jit.tuning import autotune as autotune
     from dsalang._jit.tuning import heuristics as heuristics
-    from dsalang._runtime.device import Device as Device
     from dsalang._runtime.device_array import DeviceArray as DeviceArray
     from dsalang._runtime.device_streams import Event as Event
 
@@ -84,8 +84,7 @@ _HOMES: dict[str, str] = {
     "jit": "dsalang._jit.decorator",
     "set_target": "dsalang._jit.machine",
     "target": "dsalang._jit.machine",
-    **dict.fromkeys(("Stream", "to_device"), "dsalang._jit.devices"),
-    "Device": "dsalang._runtime.device",
+    **dict.fromkeys(("Device", "Stream", "to_device"), "dsalang._jit.devices"),
     "DeviceArray": "dsalang._runtime.device_array",
     "Event": "dsalang._runtime.device_streams",
     **dict.fromkeys(("Config", "autotune", "heuristics"), "dsalang._jit.tuning"),
