@@ -15,7 +15,7 @@ from ..image.model import Template
 from ..image.tables import Tables, issue_template, semaphore_template
 from ..isa.table import BY_NAME, Engine
 from ..isa.vprog import VectorProgram
-from ..passes.schedule_values import evaluate, wrap
+from ..passes.schedule_values import Function, function_of, wrap
 from ..target import Target
 from .machine import Entry, Kind
 
@@ -29,22 +29,15 @@ _COSTLY = ("size", "batch", "m", "n", "k", "hbm_stride", "lo", "hi")
 class Calc:
     """A computation of the control core."""
 
-    op: Operation
+    function: Function
     args: tuple[int, ...]
     results: tuple[int, ...]
 
     def run(self, values: Values) -> None:
         """Compute the results from the arguments."""
-        found = _evaluated(self.op, [values[number] for number in self.args])
-        for number, value in zip(self.results, found, strict=True):
+        found = self.function(*[values[number] for number in self.args])
+        for number, value in zip(self.results, found):
             values[number] = value
-
-
-def _evaluated(op: Operation, operands: Sequence[int]) -> tuple[int, ...]:
-    found = evaluate(op, operands, None)
-    numbers = tuple(value for value in found if isinstance(value, int))
-    assert len(numbers) == len(found)
-    return numbers
 
 
 @dataclass
@@ -275,10 +268,10 @@ class _Builder:
         make = _STEPS.get(type(op))
         if make is not None:
             return make(self, op)
-        return Calc(op, self.numbered(op.operands), self.numbered(op.results))
+        return Calc(function_of(op), self.numbered(op.operands), self.numbered(op.results))
 
     def constant(self, op: arith.ConstantOp) -> None:
-        (self.known[self.number(op.result)],) = _evaluated(op, ())
+        (self.known[self.number(op.result)],) = function_of(op)()
 
     def acquire(self, op: dsa.AcquireOp) -> None:
         """Addresses cost nothing; whether one is known in advance decides what an issue costs."""
@@ -344,7 +337,7 @@ class _Builder:
         owner = value.owner
         if isinstance(owner, Operation) and owner.name in _CASTS:
             inner = self.constant_of(owner.operands[0])
-            return None if inner is None else _evaluated(owner, (inner,))[0]
+            return None if inner is None else function_of(owner)(inner)[0]
         return self.known.get(self.number(value))
 
     def for_(self, op: scf.ForOp) -> Loop:
