@@ -101,6 +101,20 @@ def test_lost_device_of_the_environment_is_opened_again(
     again.check()
 
 
+def test_device_lost_under_streams(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSA_WORKER", f"{FAULTY} killed --engine reference")
+    device = dsa.Device(library)
+    streams = [dsa.Stream(device), dsa.Stream(device)]
+    case = CASES["add_odd"]()
+    case.launch()
+    work = [case.launch(stream=stream) for stream in streams]
+    for pending in work:
+        fails(dsa.DeviceError, "killed by signal 9", pending.result)
+    for stream in streams:
+        stream.synchronize()
+    device.close()
+
+
 class Interrupted(Exception):
     pass
 
