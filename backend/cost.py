@@ -17,7 +17,7 @@ from . import formats
 from .isa.check import normalized
 from .isa.table import BY_NAME, MAX_DMA_DIMS, NONE, Instruction
 from .isa.vector_ops import BY_NAME as VECTOR_OPS
-from .isa.vector_ops import CHEAP
+from .isa.vector_ops import CHEAP, MEDIUM
 from .isa.vprog import INDEX, MicroOp, VectorProgram
 from .target import Target, Tensor
 
@@ -215,6 +215,13 @@ def _along_axis(fields: Fields, program: VectorProgram | None, target: Target) -
     return target.vector.startup_cycles + cycles
 
 
+def _take(fields: Fields, program: VectorProgram | None, target: Target) -> int:
+    """Addresses are as wide as the indices, and banks collide: a pass over the wider one at the medium price."""
+    width = max(formats.BY_CODE[scalar(fields, name)].bytes for name in ("fmt", "picks_fmt"))
+    cycles = _pass_cycles(points(fields), width, target) * target.vector.op_cycles[MEDIUM]
+    return target.vector.startup_cycles + cycles
+
+
 def _setup(fields: Fields, program: VectorProgram | None, target: Target) -> int:
     return target.dma.setup_cycles
 
@@ -235,6 +242,7 @@ COSTS: dict[str, Callable[[Fields, VectorProgram | None, Target], int]] = {
     "vexec": _vexec,
     "reduce": _along_axis,
     "scan": _along_axis,
+    "take": _take,
 }
 
 

@@ -56,6 +56,7 @@ from dsalang._jit.builtins import (  # noqa: F401
     floor,
     fma,
     full,
+    gather,
     interleave,
     item,
     join,
@@ -140,7 +141,6 @@ from dsalang._jit.dtypes import (  # noqa: F401
 )
 from dsalang._jit.library import (  # noqa: F401
     dot_scaled,
-    gather,
     gather_tensor_descriptor,
     histogram,
     scatter_tensor_descriptor,

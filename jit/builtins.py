@@ -465,6 +465,11 @@ def flip(x: Any, dim: Any = None) -> Any:
     """Backwards along a dim, the last one when None."""
 
 
+@builtin(method=True)
+def gather(src: Any, index: Any, axis: int) -> Any:
+    """Elements of src at index along axis: result[i, j] is src[index[i, j], j] for axis 0; 0 for an index outside."""
+
+
 # ---- functions of the kernel's over tiles ---------------------------------------------------------------
 
 

@@ -134,34 +134,6 @@ def histogram(input: Any, num_bins: Any, mask: Any = None) -> Any:
     return total
 
 
-@defined(method=True)
-def gather(src: Any, index: Any, axis: Any) -> Any:
-    """Elements of src at index along axis: result[i, j] is src[index[i, j], j] for axis 0 of rank 2."""
-    rank = len(src.shape)
-    place = _dim(axis, rank, "gather")
-    tl.static_assert(len(index.shape) == rank, "gather: src and index must have the same rank")
-    table = tl.permute(src, _to_last(rank, place))
-    wanted = tl.permute(index, _to_last(rank, place))
-    tl.static_assert(
-        table.shape[:-1] == wanted.shape[:-1], "gather: src and index differ beside the axis"
-    )
-    bits = _bits(table)
-    found = tl.zeros(wanted.shape, bits.dtype)
-    step = max(1, CHUNK // wanted.numel)
-    for start in tl.static_range(0, table.shape[-1], step):
-        part = bits[..., start : start + step]
-        hit = wanted[..., :, None] - start == tl.arange(0, part.shape[-1])
-        found = found | tl.reduce_or(tl.where(hit, part[..., None, :], 0), -1)
-    result = found != 0 if src.dtype.is_bool() else found.to(src.dtype, bitcast=True)
-    return tl.permute(result, _from_last(rank, place))
-
-
-@defined()
-def _bits(x: Any) -> Any:
-    kind = _integer_of(x.dtype)
-    return x.to(kind) if x.dtype.is_bool() else x.to(kind, bitcast=True)
-
-
 @defined()
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> Any:
     """Indices of a row-major size_i × size_j grid, reordered column by column within groups of size_g rows."""

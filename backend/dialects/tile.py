@@ -325,6 +325,36 @@ class ConcatOp(_PureOp):
 
 
 @irdl_op_definition
+class TakeOp(_PureOp):
+    """result[…, i, …] = value[…, index[…, i, …], …] along `axis`; zero bits for an index outside of it.
+
+    The index is int32 or int64 and has the shape of the result, that of the value beside the axis.
+    """
+
+    name = "tile.take"
+    value = operand_def(TensorType)
+    index = operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+
+    def __init__(self, value: SSAValue, index: SSAValue, axis: int) -> None:
+        super().__init__(
+            operands=[value, index],
+            properties={"axis": IntegerAttr(axis, i32)},
+            result_types=[with_shape(element_type(value.type), shape_of(index.type))],
+        )
+
+    def verify_(self) -> None:
+        axis = self.axis.value.data
+        shapes = [list(shape_of(v.type)) for v in (self.value, self.index, self.result)]
+        _require(shapes[1] == shapes[2], "the index has another shape than the result")
+        for shape in shapes[:2]:
+            del shape[axis]
+        _require(shapes[0] == shapes[1], "the dims beside the axis differ")
+        _require(element_type(self.index.type) in (i32, i64), "an index is int32 or int64")
+
+
+@irdl_op_definition
 class LoadOp(IRDLOperation):
     """Load from pointers of any shape; masked-off elements are `other` (0 when absent)."""
 
@@ -671,7 +701,7 @@ Tile = Dialect(
     "tile",
     [
         ProgramIdOp, NumProgramsOp, IotaOp, SplatOp, MapOp, AddPtrOp, PtrCastOp, ExpandDimsOp,
-        BroadcastOp, ReshapeOp, PermuteOp, SliceOp, ConcatOp, LoadOp, StoreOp, AtomicOp, LoadBoxOp, StoreBoxOp, GatherOp,
+        BroadcastOp, ReshapeOp, PermuteOp, SliceOp, ConcatOp, TakeOp, LoadOp, StoreOp, AtomicOp, LoadBoxOp, StoreBoxOp, GatherOp,
         ScatterOp, AtomicListOp, DotOp, ReduceOp, ArgReduceOp, ScanOp, PrintOp, AssertOp, YieldOp,
         IndexOp, FusedOp,
     ],

@@ -342,6 +342,25 @@ OPCODES: tuple[Opcode, ...] = (
         ),
         "inclusive scan along one dim",
     ),
+    Opcode(
+        "take",
+        27,
+        (VE,),
+        (
+            Field("fmt", "u8", doc="format of input and output", values="format"),
+            Field("picks_fmt", "u8", doc="format of the indices: int32 or int64", values="format"),
+            *_vector_shape(),
+            Field("axis", "u8", doc="the dim along which elements are picked"),
+            Field("length", "u32", doc="size of the input along the axis; it is `size` elsewhere"),
+            Field("in", "u32", role="sram_r", doc="address of the input"),
+            Field("in_stride", "i32", MAX_VECTOR_DIMS, doc="strides of the input"),
+            Field("picks", "u32", role="sram_r", doc="address of the indices"),
+            Field("picks_stride", "i32", MAX_VECTOR_DIMS, doc="strides of the indices"),
+            Field("out", "u32", role="sram_w", doc="address of the output"),
+            Field("out_stride", "i32", MAX_VECTOR_DIMS, doc="strides of the output"),
+        ),
+        "pick elements along one dim by indices; an index outside of it gives zero bits",
+    ),
 )
 
 BY_NAME: dict[str, Opcode] = {op.name: op for op in OPCODES}

@@ -166,6 +166,7 @@ _PLACE: dict[type[Operation], Callable[[Placement, Any], None]] = {
     tile.ArgReduceOp: vector.place_arg_reduce,
     tile.ScanOp: vector.place_scan,
     tile.ConcatOp: vector.place_concat,
+    tile.TakeOp: vector.place_take,
     tile.LoadBoxOp: transfer.place_load_box,
     tile.StoreBoxOp: transfer.place_store_box,
     tile.GatherOp: transfer.place_gather,

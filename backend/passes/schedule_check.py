@@ -205,6 +205,19 @@ def _spans(op: str, fields: Fields, program: VectorProgram | None) -> tuple[list
                 strides = cost.array(fields, f"{name}_stride")
                 writes.append(_walk(cost.scalar(fields, name), sizes, strides, bytes_))
         return reads, writes
+    if op == "take":
+        length, axis = cost.scalar(fields, "length"), cost.scalar(fields, "axis")
+        shapes = {"in": (*sizes[:axis], length, *sizes[axis + 1 :]), "picks": sizes, "out": sizes}
+        spans = {
+            name: _walk(
+                cost.scalar(fields, name),
+                shape,
+                cost.array(fields, f"{name}_stride"),
+                width("picks_fmt" if name == "picks" else "fmt"),
+            )
+            for name, shape in shapes.items()
+        }
+        return [spans["in"], spans["picks"]], [spans["out"]]
     return _dma_spans(op, fields, sizes)
 
 

@@ -9,7 +9,16 @@ import numpy as np
 
 from .errors import fail
 from .registry import implements
-from .tile import InterpTile, broadcast_shapes, broadcast_to, number_type, operands, to_tile, unwrap
+from .tile import (
+    InterpTile,
+    broadcast_shapes,
+    broadcast_to,
+    is_integer,
+    number_type,
+    operands,
+    to_tile,
+    unwrap,
+)
 
 Tiles = tuple[InterpTile, ...]
 
@@ -76,6 +85,24 @@ def flip(x: Any, dim: Any = None) -> InterpTile:
     if not -rank <= axis < rank or not rank:
         raise fail(f"flip: dim {axis} is out of range for shape {value.shape}")
     return InterpTile(np.flip(value.data, axis), value.dtype)
+
+
+@implements("gather", method=True)
+def gather(src: Any, index: Any, axis: Any) -> InterpTile:
+    """See the language."""
+    value, picks = to_tile(src), to_tile(index)
+    number_type(value)
+    if not is_integer(picks) or len(picks.shape) != len(value.shape):
+        raise fail(f"gather needs integers of rank {len(value.shape)}, not {picks.type}")
+    along = _axis_of((value,), axis, "gather")
+    for d, (a, b) in enumerate(zip(value.shape, picks.shape)):
+        if d != along and a != b:
+            raise fail(f"gather from shape {value.shape} with shape {picks.shape}: dim {d} differs")
+    where = picks.data.astype(object) if picks.data.dtype.kind == "u" else picks.data
+    inside = np.asarray((where >= 0) & (where < value.shape[along]), bool)
+    safe = np.where(inside, picks.data, 0).astype(np.int64)
+    found = np.take_along_axis(value.data, safe, along)
+    return InterpTile(np.where(inside, found, np.zeros((), value.data.dtype)), value.dtype)
 
 
 def _tiles(input: Any, what: str) -> tuple[Tiles, bool]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from dsalang._backend.dialects import tile
 
+from .. import dtypes
 from ..dtypes import dtype
 from ..parse.emit import Emitter
-from ..semantics import broadcast, common_shape, numeric, shape_of_operand, unify
+from ..semantics import broadcast, cast, common_shape, numeric, shape_of_operand, unify
 from ..values import (
     Operand,
     Value,
@@ -208,6 +209,30 @@ def interleaved(em: Emitter, even: Value, odd: Value, axis: int) -> Value:
     return concatenated(em, [mixed, part(em, even, axis, (count, 1, 1))], axis)
 
 
+def gather(em: Emitter, src: Operand, index: Operand, axis: Operand) -> Operand:
+    """Elements picked along an axis at run time."""
+    value, picks = need_tile(src, "the source of gather"), need_tile(index, "the index of gather")
+    rank = len(value.shape)
+    if not isinstance(value.dtype, dtype):
+        fail(f"gather takes numbers, not {value.type}", "gather the offsets instead")
+    if not (isinstance(picks.dtype, dtype) and picks.dtype.is_int() and not picks.dtype.is_bool()):
+        fail(f"the index of gather must be integers, not {picks.type}")
+    if len(picks.shape) != rank:
+        fail(f"gather takes a source and an index of one rank, not {value.type} and {picks.type}")
+    along = static_axis(axis, rank, "the axis of gather")
+    beside = [v.shape[:along] + v.shape[along + 1 :] for v in (value, picks)]
+    if beside[0] != beside[1]:
+        fail(f"gather from {value.type} with {picks.type}: dims other than {along} differ")
+    wide = (
+        dtypes.int32
+        if picks.dtype.primitive_bitwidth + (not picks.dtype.signed) <= 32
+        else dtypes.int64
+    )
+    op = em.add(tile.TakeOp(value.ssa, cast(em, picks, wide).ssa, along))
+    return Value(op.result, value.dtype, picks.shape)
+
+
 TABLE: dict[str, Callable[..., Operand]] = {
     "item": item, "join": join, "split": split, "interleave": interleave, "cat": cat, "flip": flip,
+    "gather": gather,
 }  # fmt: skip

@@ -170,6 +170,23 @@ def scan(state: CoreState, fields: Fields, program: VectorProgram | None) -> Non
     state.sram_write(address, result.shape, strides, result.dtype)[...] = result
 
 
+def take(state: CoreState, fields: Fields, program: VectorProgram | None) -> None:
+    """take: elements along one dim by index; zero bits for an index outside of it."""
+    ndim, axis, length = (scalar(fields, name) for name in ("ndim", "axis", "length"))
+    size = array(fields, "size")[:ndim]
+    storage = formats.BY_CODE[scalar(fields, "fmt")].storage
+    index_storage = formats.BY_CODE[scalar(fields, "picks_fmt")].storage
+    shape = [length if d == axis else n for d, n in enumerate(size)]
+    strides = {name: array(fields, f"{name}_stride")[:ndim] for name in ("in", "picks", "out")}
+    source = state.sram_read(scalar(fields, "in"), shape, strides["in"], UNSIGNED[storage.itemsize])
+    index = state.sram_read(scalar(fields, "picks"), size, strides["picks"], index_storage)
+    inside = (index >= 0) & (index < length)
+    picked = np.take_along_axis(source, np.where(inside, index, 0).astype(np.int64), axis)
+    result = np.where(inside, picked, 0).astype(source.dtype)
+    address = scalar(fields, "out")
+    state.sram_write(address, size, strides["out"], result.dtype)[...] = result
+
+
 SEMANTICS: dict[str, Semantic] = {
     "dma.load": load,
     "dma.store": store,
@@ -180,6 +197,7 @@ SEMANTICS: dict[str, Semantic] = {
     "vexec": vexec,
     "reduce": reduce_,
     "scan": scan,
+    "take": take,
 }
 """By opcode; `set` and `wait` are the engine's own (`core.py`)."""
 

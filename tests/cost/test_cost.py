@@ -143,6 +143,19 @@ def test_reduce_and_scan() -> None:
         assert cost.compute_cycles(op, fields, None, EDGE) == 16 + 4
 
 
+def test_take_is_as_wide_as_its_indices() -> None:
+    shape = {"ndim": 1, "size": (1000,), "length": 7, "picks_fmt": CODE["int32"]}
+    price = EDGE.vector.op_cycles["medium"]
+    per = EDGE.vector.bytes_per_cycle
+    for name, width in (("fp16", 4), ("int64", 8)):
+        fields = cost.complete("take", {"fmt": CODE[name], **shape})
+        passes = -(-1000 * width // per)
+        assert (
+            cost.compute_cycles("take", fields, None, EDGE)
+            == EDGE.vector.startup_cycles + passes * price
+        )
+
+
 def test_issue_cycles() -> None:
     assert [cost.issue_cycles(n, EDGE) for n in (0, 1, 5)] == [8, 10, 18]
 

@@ -24,6 +24,13 @@ Array = Any
 MAX_STEPS = 100_000
 
 
+def taken(value: Array, index: Array, axis: int) -> Array:
+    """Elements along an axis by index, 0 where there are none."""
+    inside = (index >= 0) & (index < value.shape[axis])
+    found = np.take_along_axis(value, np.where(inside, index, 0), axis)
+    return np.where(inside, found, np.zeros((), value.dtype))
+
+
 def sliced(value: Array, op: tile.SliceOp) -> Array:
     """The elements that a `tile.slice` picks."""
     walks = zip(tile.ints(op.starts), tile.ints(op.steps), shape_of(op.result.type))
@@ -130,6 +137,9 @@ class Evaluator:
 
     def ConcatOp(self, op: tile.ConcatOp) -> list[Array]:
         return [np.concatenate([self.get(v) for v in op.args], axis=op.axis.value.data)]
+
+    def TakeOp(self, op: tile.TakeOp) -> list[Array]:
+        return [taken(self.get(op.value), self.get(op.index), op.axis.value.data)]
 
     def _pieces(self, op: Any) -> Any:
         pointers = np.asarray(self.get(op.ptr))

@@ -80,6 +80,13 @@ def test_gather(interpret, monkeypatch):
     )
     expected = np.take_along_axis(table.reshape(7, 4), index.reshape(5, 4), 0)
     np.testing.assert_array_equal(out.reshape(5, 4), expected)
+    outside = np.array([-1, 27, 28, 3], np.int64)
+    out = run("tl.gather(x, y, 0)", table, outside, np.zeros(4, np.float32), monkeypatch, interpret)
+    np.testing.assert_array_equal(out, [0, table[27], 0, table[3]])
+    words = run(
+        "tl.gather(x > 0, y, 0)", table, outside, np.ones(4, np.bool_), monkeypatch, interpret
+    )
+    np.testing.assert_array_equal(words, [False, table[27] > 0, False, table[3] > 0])
 
 
 @BOTH

@@ -461,6 +461,21 @@ def _scan(m: Machine, f: dict[str, Any], program: Any) -> None:
     _tile(m.sram, f["out"], f["size"][:n], f["out_stride"][:n], dtype)[...] = value
 
 
+def _take(m: Machine, f: dict[str, Any], program: Any) -> None:
+    n, axis, dtype = f["ndim"], f["axis"], formats.BY_CODE[f["fmt"]].storage
+    size = list(f["size"][:n])
+    wide = [*size[:axis], f["length"], *size[axis + 1 :]]
+    source = _tile(m.sram, f["in"], wide, f["in_stride"][:n], dtype)
+    index = _tile(
+        m.sram, f["picks"], size, f["picks_stride"][:n], formats.BY_CODE[f["picks_fmt"]].storage
+    )
+    value = np.zeros(size, dtype)
+    for at in np.ndindex(*size):
+        if 0 <= index[at] < f["length"]:
+            value[at] = source[(*at[:axis], index[at], *at[axis + 1 :])]
+    _tile(m.sram, f["out"], size, f["out_stride"][:n], dtype)[...] = value
+
+
 ISSUE: dict[str, Callable[[Machine, dict[str, Any], Any], None]] = {
     "dma.load": lambda m, f, p: _dma(m, f, p, True),
     "dma.store": lambda m, f, p: _dma(m, f, p, False),
@@ -471,4 +486,5 @@ ISSUE: dict[str, Callable[[Machine, dict[str, Any], Any], None]] = {
     "vexec": _vexec,
     "reduce": _reduce,
     "scan": _scan,
+    "take": _take,
 }

@@ -567,6 +567,13 @@ def do_concat(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
     return [np.concatenate([env[v] for v in op.args], axis=op.axis.value.data)]
 
 
+def do_take(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
+    value, index, axis = env[op.value], env[op.index], op.axis.value.data
+    inside = (index >= 0) & (index < value.shape[axis])
+    found = np.take_along_axis(value, np.where(inside, index, 0), axis)
+    return [np.where(inside, found, np.zeros((), value.dtype))]
+
+
 def do_ptr_cast(op: Any, env: Any, machine: Machine) -> Sequence[Array]:
     return [env[op.value]]
 
@@ -584,6 +591,7 @@ HANDLERS: dict[type[Operation], Callable[[Any, Any, Machine], Sequence[Array]]] 
     tile.PermuteOp: do_permute,
     tile.SliceOp: do_slice,
     tile.ConcatOp: do_concat,
+    tile.TakeOp: do_take,
     tile.LoadOp: do_load,
     tile.StoreOp: do_store,
     tile.AtomicOp: do_atomic,

@@ -10,7 +10,7 @@ from ...image.model import Image, Template
 from ...isa.check import normalized
 from ...isa.table import NONE
 from ...target import Target
-from . import dma, dma_list, mma, reduce, scan, vexec
+from . import dma, dma_list, mma, reduce, scan, take, vexec
 from .abi import Fault
 from .build import I64, PTR, constant
 from .host import Host, this_host
@@ -26,6 +26,7 @@ EMITTERS: dict[str, Callable[[Unit], None]] = {
     "vexec": vexec.emit,
     "reduce": reduce.emit,
     "scan": scan.emit,
+    "take": take.emit,
 }
 """By opcode; set and wait are the engine's own."""
 

@@ -241,6 +241,28 @@ def place_concat(p: Placement, op: tile.ConcatOp) -> None:
         at += source.shape[axis]
 
 
+def place_take(p: Placement, op: tile.TakeOp) -> None:
+    """Elements picked along one axis."""
+    source, index, target = in_sram(p, op.value), in_sram(p, op.index), p.view(op.result)
+    axis, length = op.axis.value.data, source.shape[op.axis.value.data]
+    walks = (source.strides, index.strides, target.strides)
+    space = Space(target.shape, walks, tuple(range(len(target.shape))))
+    for part, offsets, _ in slices(space, {axis}, MAX_VECTOR_DIMS):
+        fields = Fields(
+            fmt=source.fmt.code,
+            picks_fmt=index.fmt.code,
+            ndim=len(part.sizes),
+            size=pad(part.sizes, MAX_VECTOR_DIMS),
+            axis=part.origin.index(axis),
+            length=length,
+        )
+        views = {"in": source, "picks": index, "out": target}
+        for (name, view), strides, offset in zip(views.items(), part.strides, offsets):
+            fields.static[f"{name}_stride"] = pad(strides, MAX_VECTOR_DIMS)
+            fields.put_view(name, view.shifted(offset))
+        fields.issue(p, "take")
+
+
 def place_scalar_map(p: Placement, op: tile.MapOp) -> None:
     """Arithmetic on scalars that live in SRAM: a vexec of rank 0."""
     inputs = [v for v in op.args if p.is_in_sram(v)]
