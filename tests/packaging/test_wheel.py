@@ -76,7 +76,7 @@ def test_it_works_beside_hostile_folders(installed, tmp_path):
         [sys.executable, str(script)], cwd=tmp_path, env=env, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["center", "edge", "edge-server"]
+    assert {"center", "edge", "edge-server"} <= set(done.stdout.split())
 
 
 def test_its_command_line_works_from_anywhere(installed, tmp_path):
