@@ -41,8 +41,10 @@ reason. A name marked *method* also stands after a value: `x.sum(0)`.
 ## Where it goes further
 
 - Tiles of any length, not only powers of two, and `arange` between any bounds.
-- Tiles are indexed and sliced with compile-time numbers: `x[i]`, `x[a:b]`, `x[::-1]`, `x[:, 3]`, `x[..., None]`; a
-  number in each dim gives a scalar. `tl.gather` picks at run time.
+- Tiles are indexed and sliced: `x[i]`, `x[a:b]`, `x[::-1]`, `x[:, 3]`, `x[..., None]`; a number in each dim gives a
+  scalar. Bounds of slices are compile-time; a single index may be a run-time scalar (outside of the dim it gives 0),
+  and `tl.gather` picks many.
+- Arguments may be tuples, nested too, and tensor descriptors made on the host (`dsa.runtime.TensorDescriptor`).
 - `break`, `continue` and `return` inside loops; `for` over tuples; loop steps of either sign at run time.
 - Functions and lambdas defined inside a kernel, also as `combine_fn`; they see the variables around them.
 - `x ** y` with exponents that are only known at run time (as `tl.math.pow`).

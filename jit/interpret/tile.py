@@ -93,12 +93,14 @@ class InterpTile:
 
     def __getitem__(self, key: Any) -> InterpTile:
         keys = [unwrap(k) for k in (key if isinstance(key, tuple) else (key,))]
+        if any(isinstance(k, InterpTile) for k in keys):
+            return _at_run_time(self, keys)
         for k in keys:
             whole = isinstance(k, int) and not isinstance(k, bool)
             if not (whole or k is None or k is Ellipsis or isinstance(k, slice)):
                 raise fail(
-                    "a tile is indexed with compile-time integers, slices, ':' and None",
-                    "x[:, None] adds a dim, x[3] picks an element; at run time use dsa.gather",
+                    "a tile is indexed with integers, compile-time slices, ':' and None",
+                    "x[:, None] adds a dim, x[3] picks an element; pick several with dsa.gather",
                 )
         if not self.shape and any(k is not None for k in keys):
             raise fail("a scalar can only be indexed with None")
@@ -133,6 +135,29 @@ class InterpTile:
         if number_type(self).is_floating():
             raise fail(f"~ needs integers, not {self.dtype}")
         return InterpTile(~self.data, self.dtype)
+
+
+def _at_run_time(value: InterpTile, keys: list[Any]) -> InterpTile:
+    """Elements at positions that are values of the kernel; 0 outside of a dim."""
+    consumed = [k for k in keys if k is not None and k is not Ellipsis]
+    plain, outside, dim = [], False, 0
+    for key in keys:
+        if key is Ellipsis:
+            dim += len(value.shape) - len(consumed)
+        elif key is not None:
+            if isinstance(key, InterpTile):
+                if key.shape or not is_integer(key) or number_type(key).is_bool():
+                    raise fail(f"a tile is indexed with scalar integers, not {key.type}")
+                if dim >= len(value.shape):
+                    raise fail(f"too many indices for a tile of shape {value.shape}")
+                position = int(key.data)
+                outside |= not 0 <= position < value.shape[dim]
+                key = min(max(position, 0), value.shape[dim] - 1)
+            dim += 1
+        plain.append(key)
+    picked = value[tuple(plain)]
+    number_type(value)
+    return InterpTile(np.zeros_like(picked.data), picked.dtype) if outside else picked
 
 
 def number_type(value: InterpTile) -> dtype:

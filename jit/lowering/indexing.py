@@ -14,6 +14,7 @@ from ..parse.emit import Emitter
 from ..semantics import broadcast, cast, common_shape, numeric, shape_of_operand, unify
 from ..values import (
     Operand,
+    Static,
     Value,
     describe,
     fail,
@@ -64,16 +65,24 @@ def concatenated(em: Emitter, values: Sequence[Value], axis: int) -> Value:
 
 
 def index_tile(em: Emitter, value: Value, index: tuple[Operand, ...]) -> Value:
-    """`x[i, a:b, :, None]`: a number picks an element, a slice some, None inserts a dim of size 1."""
+    """`x[i, a:b, :, None]`: a number picks an element, a slice some, None inserts a dim of size 1.
+
+    A number may be known at run time only; outside of the dim it gives 0.
+    """
     keys = _keys(value, index)
     taken = [key for key in keys if key is not None]
     if len(taken) > len(value.shape):
         if not value.shape:
             fail("a scalar cannot be indexed, except with None")
         fail(f"too many indices for a tile of rank {len(value.shape)}: {value.type}")
-    picks = [_pick(key, n) for key, n in zip(taken, value.shape)]
-    picks += [(0, 1, n) for n in value.shape[len(picks) :]]
+    picks = [(0, 1, n) for n in value.shape]
+    for d, key in enumerate(taken):
+        if not isinstance(key, Value):
+            picks[d] = _pick(key, value.shape[d])
     result = sliced(em, value, picks)
+    for d, key in enumerate(taken):
+        if isinstance(key, Value):
+            result = _at(em, result, d, key)
     gone = [d for d, key in enumerate(taken) if not isinstance(key, slice)]
     kept = tuple(n for d, n in enumerate(result.shape) if d not in gone)
     result = reshaped(em, result, kept)
@@ -84,16 +93,27 @@ def index_tile(em: Emitter, value: Value, index: tuple[Operand, ...]) -> Value:
     return result
 
 
+def _at(em: Emitter, value: Value, axis: int, position: Value) -> Value:
+    """The element of a dim at a run-time position; the dim stays with size 1."""
+    shape = (*value.shape[:axis], 1, *value.shape[axis + 1 :])
+    picked = gather(em, value, broadcast(em, position, shape), Static(axis))
+    assert isinstance(picked, Value)
+    return picked
+
+
 def _keys(value: Value, index: tuple[Operand, ...]) -> list[Any]:
     """The compile-time keys, an ellipsis written out."""
     keys: list[Any] = []
     for item in index:
         known, key = to_python(item)
+        if isinstance(item, Value) and not item.shape and _is_integer(item):
+            keys.append(item)
+            continue
         plain = isinstance(key, int | slice) and not isinstance(key, bool)
         if not known or not (plain or key is None or key is Ellipsis):
             fail(
-                f"a tile is indexed with compile-time integers, slices, : and None, not {describe(item)}",
-                "pick elements at run time with tl.gather, or load the part that is needed",
+                f"a tile is indexed with integers, compile-time slices, : and None, not {describe(item)}",
+                "pick several elements at run time with tl.gather, or load the part that is needed",
             )
         keys.append(key)
     dots = [position for position, key in enumerate(keys) if key is Ellipsis]
@@ -103,6 +123,10 @@ def _keys(value: Value, index: tuple[Operand, ...]) -> list[Any]:
         dims = sum(key is not None and key is not Ellipsis for key in keys)
         keys[position : position + 1] = [slice(None)] * (len(value.shape) - dims)
     return keys
+
+
+def _is_integer(value: Value) -> bool:
+    return isinstance(value.dtype, dtype) and value.dtype.is_int() and not value.dtype.is_bool()
 
 
 def _pick(key: Any, size: int) -> Pick:
@@ -215,7 +239,7 @@ def gather(em: Emitter, src: Operand, index: Operand, axis: Operand) -> Operand:
     rank = len(value.shape)
     if not isinstance(value.dtype, dtype):
         fail(f"gather takes numbers, not {value.type}", "gather the offsets instead")
-    if not (isinstance(picks.dtype, dtype) and picks.dtype.is_int() and not picks.dtype.is_bool()):
+    if not isinstance(picks.dtype, dtype) or not _is_integer(picks):
         fail(f"the index of gather must be integers, not {picks.type}")
     if len(picks.shape) != rank:
         fail(f"gather takes a source and an index of one rank, not {value.type} and {picks.type}")
