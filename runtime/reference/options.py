@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+from random import Random
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,12 +33,12 @@ class Options:
     seed: int = 0
     write: Callable[[str], None] = print
 
-    def random(self, core: int) -> random.Random | None:
+    def random(self, core: int) -> Random | None:
         """The source of a core's delays, None for a run by the rules."""
         if self.adversarial_seed is None:
             return None
-        return random.Random(self.adversarial_seed * 65_537 + core)
+        return Random(self.adversarial_seed * 65_537 + core)
 
-    def hbm_random(self, core: int) -> random.Random:
+    def hbm_random(self, core: int) -> Random:
         """The source of the jitter of a core's HBM port."""
-        return random.Random(self.seed * 65_537 + core)
+        return Random(self.seed * 65_537 + core)
