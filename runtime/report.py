@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dsalang._backend import formats
+from dsalang._backend.cost import scalar
 from dsalang._backend.image.model import Image
 from dsalang._backend.isa.table import QUEUED, Engine
 from dsalang._backend.target import Target
@@ -198,14 +200,12 @@ class Run:
 
     @property
     def roofline(self) -> Roofline:
-        """The run's roofline point; the roof is the fastest tensor format's (or the vector engine's)."""
+        """The run's roofline point; the roof is that of the format it multiplies (or the vector engine's)."""
         target = self.target
         operations = sum(sum(core.operations.values()) for core in self.cores)
         tensor = any(core.operations.get(Engine.MM) for core in self.cores)
         per_cycle = (
-            2 * max(target.tensor.macs_per_cycle.values())
-            if tensor
-            else target.vector.bytes_per_cycle
+            2 * tensor_peak(self.image, target)[1] if tensor else target.vector.bytes_per_cycle
         )
         peak = per_cycle * target.cores * target.clock_mhz * 1e6
         intensity = operations / self.hbm_bytes if self.hbm_bytes else float("inf")
@@ -238,6 +238,24 @@ class Run:
     def timeline(self, path: str | Path) -> Path:
         """Write a Chrome trace (open it in Perfetto or chrome://tracing); the file appears whole or not at all."""
         return timeline_file.write(self, Path(path))
+
+
+def tensor_peak(image: Image, target: Target) -> tuple[str, int]:
+    """The fastest operand format of an image's products and its MACs per cycle; without products the target's."""
+    rates = target.tensor.macs_per_cycle
+    found = set()
+    for template in image.templates:
+        if template.instruction.op == "mma":
+            names = [
+                formats.BY_CODE[scalar(template.instruction.fields, f)].name for f in _OPERANDS
+            ]
+            found.add(min(names, key=lambda name: rates.get(name, 0)))
+    known = (found & rates.keys()) or rates.keys()
+    name = max(sorted(known), key=lambda fmt: rates[fmt])
+    return name, rates[name]
+
+
+_OPERANDS = ("fmt_a", "fmt_b")
 
 
 def _sections(run: Run) -> Iterator[str | Table]:

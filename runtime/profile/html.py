@@ -100,7 +100,7 @@ def _cards(profile: Profile) -> str:
     run = profile.run
     peak = max(profile.occupancy, default=0)
     cards = (
-        (f"{run.microseconds:,.2f} µs", f"{run.cycles:,} cycles at {run.target.clock_mhz:,} MHz"),
+        (_time(run.microseconds), f"{run.cycles:,} cycles at {run.target.clock_mhz:,} MHz"),
         (f"{run.hbm_utilisation:.1%}", "HBM busy"),
         (f"{run.utilisation('MM'):.1%}", "tensor engine busy"),
         (f"{run.utilisation('VE'):.1%}", "vector engine busy"),
@@ -110,6 +110,12 @@ def _cards(profile: Profile) -> str:
     )
     inner = "".join(f'<div class="card"><b>{b}</b><span>{s}</span></div>' for b, s in cards)
     return f'<div class="cards">{inner}</div>'
+
+
+def _time(microseconds: float) -> str:
+    if microseconds < 1000:
+        return f"{microseconds:.2f} µs"
+    return f"{microseconds / 1000:.2f} ms" if microseconds < 1e6 else f"{microseconds / 1e6:.2f} s"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) -> str:

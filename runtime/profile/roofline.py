@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import atan2, ceil, degrees, floor, log10
 from typing import TYPE_CHECKING
 
+from ..report import tensor_peak
 from . import svg
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ def roofline(profile: Profile) -> str:
     run, point = profile.run, profile.run.roofline
     target = run.target
     chip = target.cores * target.clock_mhz * 1e6
-    tensor = 2 * max(target.tensor.macs_per_cycle.values()) * chip
+    fmt, rate = tensor_peak(run.image, target)
+    tensor = 2 * rate * chip
     vector = target.vector.bytes_per_cycle * chip
     bandwidth = float(target.hbm.bytes_per_second)
     intensity = point.intensity if 0 < point.intensity < float("inf") else tensor / bandwidth
@@ -50,7 +52,10 @@ def roofline(profile: Profile) -> str:
     parts.append(svg.polyline(roof, svg.INK, 2))
     parts.append(
         svg.text(
-            WIDTH - RIGHT - 4, to_y(tensor) - 6, f"tensor {svg.quantity(tensor, 'op/s')}", "end"
+            WIDTH - RIGHT - 4,
+            to_y(tensor) - 6,
+            f"tensor, {fmt}: {svg.quantity(tensor, 'op/s')}",
+            "end",
         )
     )
     bend = vector / bandwidth
@@ -67,9 +72,9 @@ def roofline(profile: Profile) -> str:
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="#c44e52" stroke="#fff" stroke-width="1.5"/>'
         )
         share = point.attained / point.roof if point.roof else 0.0
-        anchor, shift = ("end", -11) if x > WIDTH * 0.7 else ("start", 11)
         words = f"{svg.quantity(point.attained, 'op/s')} ({share:.0%})"
-        parts.append(svg.text(x + shift, y + 15, words, anchor, "#c44e52", 'font-weight="600"'))
+        left = min(x + 10, WIDTH - RIGHT - 6.6 * len(words))
+        parts.append(svg.text(left, y + 20, words, "start", "#c44e52", 'font-weight="600"'))
     return svg.picture(WIDTH, HEIGHT, parts, "roofline")
 
 

@@ -20,6 +20,7 @@ from dsalang._backend.image.uses import ring_uses
 from dsalang._backend.isa.table import Engine
 from dsalang._runtime.profile import BINS, Profile, svg
 from dsalang._runtime.profile.lives import Life, occupancy
+from dsalang._runtime.report import tensor_peak
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -129,6 +130,15 @@ def test_html_is_one_file_with_pictures(matmul: Profile, tmp_path: Path) -> None
     assert "b_tile" in text and "waiting for LD" in text
     fragment = matmul._repr_html_()
     assert fragment in text and "<html" not in fragment
+
+
+def test_the_roof_is_that_of_the_format(matmul: Profile) -> None:
+    assert tensor_peak(matmul.run.image, matmul.run.target) == ("fp16", 4096)
+    assert "tensor, fp16: 8.19 Top/s" in matmul._repr_html_()
+    int8 = profile(CASES["matmul_int8"]()).run
+    assert tensor_peak(int8.image, int8.target) == ("int8", 8192)
+    add = profile(CASES["add_odd"]()).run
+    assert tensor_peak(add.image, add.target)[1] == 8192
 
 
 def test_labels_are_escaped(tmp_path: Path) -> None:
