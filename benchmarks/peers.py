@@ -7,6 +7,8 @@ both are dropped before numpy is imported.
     python benchmarks/peers.py [--check] [--only NAME ...]
 """
 
+# ruff: noqa: E402
+
 from __future__ import annotations
 
 import argparse

@@ -78,8 +78,8 @@ class Program:
     def __post_init__(self) -> None:
         image, target = self.image, self.target
         self.rows = rows_of(image, target)
-        waited = glue.rewrite(image.glue, len(self.rows)).waited
-        self.taker = takers(self.rows, waited, target.semaphores)
+        rewritten = glue.rewrite(image.glue, len(self.rows))
+        self.taker = takers(self.rows, rewritten, image.credits, target.semaphores)
         ops = {row.name for row in self.rows}
         # Atomics of several cores take turns, and printed lines come core by core.
         self.ordered = "dma.atomic" in ops or bool(image.prints)

@@ -8,6 +8,7 @@ the run is over.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dsalang._backend.errors import ImageError
@@ -26,11 +27,13 @@ _PHI_FROM = re.compile(r'%"(?P<name>[^"]+)"\]')
 class Glue:
     """The rewritten text, the function `@"dsa_kernel"(ptr args, i64 core, i64 cores, ptr context)`.
 
-    `waited` are the semaphores that the control core waits for, None when they are not all known.
+    `waited` are the semaphores that the control core waits for, None when they are not all known. `drains`
+    maps templates that the control core waits for as soon as it has issued them to the semaphore.
     """
 
     text: str
     waited: frozenset[int] | None
+    drains: Mapping[int, int]
 
 
 def rewrite(glue: str, templates: int) -> Glue:
@@ -40,6 +43,9 @@ def rewrite(glue: str, templates: int) -> Glue:
     block = ""
     waited: set[int] | None = set()
     calls = 0
+    issued: int | None = None  # the template of the call before, in the same block
+    drains: dict[int, int] = {}
+    loose: set[int | None] = set()  # templates issued without such a wait
     for line in glue.splitlines():
         if line.startswith("declare ") or not line:
             continue
@@ -49,24 +55,36 @@ def rewrite(glue: str, templates: int) -> Glue:
                 + head["attributes"]
             )
         elif label := _LABEL.match(line):
-            block = label["name"]
+            loose.add(issued)
+            block, issued = label["name"], None
             last[block] = block
         elif call := _CALL.match(line):
             calls += 1
             last[block] = f"go{calls}"
+            known = call["first"].isdecimal()
             if call["name"] == "wait":
-                known = call["first"].isdecimal()
                 waited = waited | {int(call["first"])} if known and waited is not None else None
+                if (
+                    issued is not None
+                    and known
+                    and drains.get(issued, int(call["first"])) == int(call["first"])
+                ):
+                    drains[issued] = int(call["first"])
+                    issued = None
+            loose.add(issued)
+            issued = int(call["first"]) if call["name"] == "issue" and known else None
             lines += _call(call, templates, calls)
             continue
         elif "__dsa_" in line:
             raise ImageError("the image's glue was not written by this version of dsalang")
         lines.append(line)
+    loose.add(issued)
     text = "\n".join(_phi(line, last) if "= phi " in line else line for line in lines)
     if lines[-1] != "}":
         raise ImageError("the image's glue is cut off")
     text = f'{text[:-1]}"stopped":\n  ret void\n}}\n'
-    return Glue(text, None if waited is None else frozenset(waited))
+    drains = {t: sem for t, sem in drains.items() if t not in loose}
+    return Glue(text, None if waited is None else frozenset(waited), drains)
 
 
 def _call(call: re.Match[str], templates: int, number: int) -> list[str]:

@@ -66,5 +66,6 @@ def compile_object(text: str, thorough: bool = False) -> bytes:
         passes.add_always_inliner_pass()
         passes.add_sroa_pass()
         passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
     passes.run(module, builder)
     return bytes(target.emit_object(module))

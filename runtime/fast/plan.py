@@ -13,9 +13,14 @@ from dsalang._backend.target import Target
 
 from ..reference.prepare import Prepared, prepare
 from . import timing
+from .glue import Glue
 
 _SHAPE = ("size", "batch", "m", "n", "k")
 """Fields that costs depend on."""
+
+
+_DRAIN = -2
+"""In place of the engine that sets a semaphore: whoever, but one token at a time."""
 
 
 class UnsuitedError(Exception):
@@ -101,8 +106,14 @@ def _address_operand(prepared: Prepared) -> int:
     return -1
 
 
-def takers(rows: Sequence[Row], waited: frozenset[int] | None, semaphores: int) -> tuple[int, ...]:
-    """The engine that waits for each semaphore. Raises UnsuitedError when several set or wait for one."""
+def takers(
+    rows: Sequence[Row], glue: Glue, credits: Sequence[int], semaphores: int
+) -> tuple[int, ...]:
+    """The engine that waits for each semaphore. Raises UnsuitedError when several set or wait for one.
+
+    Several may set one of which the control core takes each token before it lets anybody set the next.
+    """
+    waited = glue.waited
     if waited is None:
         raise UnsuitedError("a wait of the control core for a semaphore that is not a constant")
     taker = [-1] * semaphores
@@ -110,12 +121,16 @@ def takers(rows: Sequence[Row], waited: frozenset[int] | None, semaphores: int) 
     for sem in waited:
         if sem < semaphores:
             taker[sem] = Engine.CORE
-    for row in rows:
+    for number, row in enumerate(rows):
         side = {timing.SET: setter, timing.TAKE: taker}.get(row.kind)
         if side is None:
             continue
         if not 0 <= row.sem < semaphores:
             raise UnsuitedError(f"semaphore {row.sem} does not exist")
+        drains = side is setter and glue.drains.get(number) == row.sem
+        if drains and not any(credits[row.sem : row.sem + 1]) and side[row.sem] in (-1, _DRAIN):
+            side[row.sem] = _DRAIN
+            continue
         if side[row.sem] not in (-1, row.engine):
             raise UnsuitedError(f"several engines set or wait for semaphore {row.sem}")
         side[row.sem] = row.engine
