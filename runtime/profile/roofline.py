@@ -73,7 +73,7 @@ def roofline(profile: Profile) -> str:
         )
         share = point.attained / point.roof if point.roof else 0.0
         words = f"{svg.quantity(point.attained, 'op/s')} ({share:.0%})"
-        left = min(x + 10, WIDTH - RIGHT - 6.6 * len(words))
+        left = min(x + 10, WIDTH - RIGHT - 7.6 * len(words))
         parts.append(svg.text(left, y + 20, words, "start", "#c44e52", 'font-weight="600"'))
     return svg.picture(WIDTH, HEIGHT, parts, "roofline")
 
