@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from random import Random
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 
 
 @dataclass(frozen=True)
