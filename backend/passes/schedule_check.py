@@ -47,6 +47,12 @@ class _Instruction:
     box: Span | None
 
     @property
+    def over(self) -> int:
+        """Cycles from the start until what depends on it may start: in one cycle starts go before transfers."""
+        begins = self.cycles if self.transfer >= 0 else 0
+        return max(begins + 1, self.end + self.latency)
+
+    @property
     def end(self) -> int:
         """Cycles from the start to the engine being free."""
         return self.cycles + max(self.transfer, 0)
@@ -103,7 +109,7 @@ def _instruction(
         reads=tuple(reads),
         writes=tuple(writes),
         hbm=(role or "").partition("_")[2],
-        box=_walk(0, *_hbm_walk(fields)) if "lo" in fields else None,
+        box=_hbm_span(fields) if "lo" in fields else None,
     )
 
 
@@ -162,15 +168,15 @@ def _walk(base: int, sizes: Sequence[int], strides: Sequence[int], width: int) -
     return low, high + width
 
 
-def _hbm_walk(fields: Fields) -> tuple[list[int], list[int], int]:
-    """Sizes, strides and element bytes of a box in HBM, relative to its `hbm` address; the whole tile."""
-    ndim = cost.scalar(fields, "ndim")
-    sizes = list(cost.array(fields, "size")[:ndim])
-    return (
-        sizes,
-        list(cost.array(fields, "hbm_stride")[:ndim]),
-        cost.scalar(fields, "elem_bytes"),
-    )
+def _hbm_span(fields: Fields) -> Span:
+    """First and last byte of the valid part of a box in HBM, relative to its `hbm` address."""
+    box = cost.valid_box(fields)
+    if any(lo == hi for lo, hi in box):
+        return 0, 0
+    strides = cost.array(fields, "hbm_stride")
+    base = sum(lo * stride for (lo, _), stride in zip(box, strides))
+    sizes = [hi - lo for lo, hi in box]
+    return _walk(base, sizes, strides, cost.scalar(fields, "elem_bytes"))
 
 
 def _spans(op: str, fields: Fields, program: VectorProgram | None) -> tuple[list[Span], list[Span]]:
@@ -250,9 +256,11 @@ def _dma_spans(op: str, fields: Fields, sizes: Sequence[int]) -> tuple[list[Span
         offset = cost.scalar(fields, "offset")
         lists.append((offset, offset + 8 * count))
     if "index" in fields:
-        # int64 at most
+        entry = BY_CODE[fmt].bytes if (fmt := cost.scalar(fields, "index_fmt")) else 8
         lists += [
-            (a, a + 8 * size) for a, size in zip(cost.array(fields, "index"), sizes) if a != NONE
+            (a, a + entry * size)
+            for a, size in zip(cost.array(fields, "index"), sizes)
+            if a != NONE
         ]
     if op in ("dma.load", "dma.gather"):
         return lists, [tile]
@@ -307,7 +315,7 @@ def _sram(instructions: Sequence[tuple[TimedIssue, _Instruction]]) -> None:
                 f"schedule: template {issue.template} starts at cycle {issue.start}, what it needs in SRAM "
                 f"is over at cycle {earliest}"
             )
-        done = issue.start + work.end + work.latency
+        done = issue.start + work.over
         for group, mine in ((written, work.writes), (read, work.reads)):
             for span in mine:
                 group[span].add(work.engine, issue.start, done)
@@ -354,7 +362,7 @@ def _over(old: _OnHbm, now: _OnHbm) -> int:
     needs_result = "w" in before.hbm and "r" in now[1].hbm and not atomics
     if before.engine == now[1].engine and not needs_result:
         return entry.issue.start
-    return entry.issue.start + before.end + before.latency
+    return entry.issue.start + before.over
 
 
 def _may_meet(a: _OnHbm, b: _OnHbm, alias: Sequence[int]) -> bool:

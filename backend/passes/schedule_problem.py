@@ -34,8 +34,10 @@ class Work:
 
     @property
     def takes(self) -> int:
-        """Cycles from start to completion, at least one: whoever uses the result starts later."""
-        return max(1, self.holds + self.latency)
+        """Cycles from start until others may rely on it: completion, but after the cycle in which the last
+        part (a transfer has a turn of its own) begins, where starts go first."""
+        begins = self.busy if self.transfer >= 0 else 0
+        return max(begins + 1, self.holds + self.latency)
 
 
 def work_of(

@@ -59,7 +59,8 @@ def faults(problem: Problem, timed: Timed, depth: int) -> list[str]:
     place = {number: n for n, number in enumerate(timed.order)}
     for number in range(len(problem)):
         for other in problem.after[number]:
-            over = start[other] + max(1, work[other].holds + work[other].latency)
+            begins = work[other].busy if work[other].transfer >= 0 else 0
+            over = start[other] + max(begins + 1, work[other].holds + work[other].latency)
             if start[number] < over or place[other] > place[number]:
                 found.append(f"{number} before the result of {other}")
         found += [
