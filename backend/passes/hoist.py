@@ -7,6 +7,7 @@ instruction would have run anyway.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -93,9 +94,13 @@ def _settle(
 ) -> set[Operation]:
     """Without what needs or shares slots with an instruction that stays, until nothing more goes."""
     arithmetic = _arithmetic(body)
+    writes = Counter(s for e in effects.values() for s, roles in e.slots.items() if "w" in roles)
+    # What is written again may be read in between.
+    again = {slot for slot, count in writes.items() if count > 1}
     while True:
         staying = [e for op, e in effects.items() if op not in found]
         changing = {slot for e in staying for slot, roles in e.slots.items() if "w" in roles}
+        changing |= again
         values = {
             op: [v for v in op.operands if not isinstance(v.type, dsa.SlotType)] for op in found
         }

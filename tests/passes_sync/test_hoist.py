@@ -49,6 +49,7 @@ def test_what_is_made_of_it_moves_too() -> None:
     "steps",
     [
         [*WEIGHT, ("acq", "y"), ("ve", ["w"], ["y"]), ("for", [("ve", [], ["w"])]), STORE],
+        [*WEIGHT, ("acq", "y"), ("for", [("ve", ["w"], ["y"])]), ("ve", ["w"], ["w"])],
         [("for", [*WEIGHT, ("acq", "y"), ("ve", ["w"], ["y"]), STORE])],
         [("if", WEIGHT, [])],
     ],
