@@ -8,6 +8,7 @@ Tiles have static shapes of any lengths; scalars are scalars.
 
 from __future__ import annotations
 
+import builtins as _builtins
 import sys as _sys
 from types import SimpleNamespace
 from typing import Any as _Any
@@ -140,12 +141,16 @@ from dsalang._jit.dtypes import (  # noqa: F401
     void,
 )
 from dsalang._jit.library import (  # noqa: F401
+    add,
+    bitonic_merge,
     dot_scaled,
     gather_tensor_descriptor,
     histogram,
+    mul,
     scatter_tensor_descriptor,
     sort,
     squeeze,
+    sub,
     swizzle2d,
     to_tensor,
     topk,
@@ -228,3 +233,6 @@ target_info = SimpleNamespace(
 _experimental_make_tensor_descriptor = make_tensor_descriptor
 core = standard = _sys.modules[__name__]
 """Where Triton keeps these names."""
+
+pi32_t = pointer_type(int32)
+tuple, slice = _builtins.tuple, _builtins.slice

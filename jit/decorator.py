@@ -34,10 +34,16 @@ if TYPE_CHECKING:
 
     from .compiled import CompiledKernel
 
-LAUNCH_OPTIONS = (
-    "target", "num_stages", "timeline", "schedule", "deadline_us", "stream", "num_warps", "num_ctas",
+GPU_OPTIONS = (
+    "num_warps", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "matrix_instr_nonkdim", "kpack",
+    "launch_cooperative_grid", "launch_pdl", "extern_libs", "sanitize_overflow",
 )  # fmt: skip
-"""Keyword arguments of a launch that are not the kernel's; the last two are Triton's and change nothing."""
+"""Keyword arguments of launches that Triton takes and that change nothing here."""
+
+LAUNCH_OPTIONS = (
+    "target", "num_stages", "timeline", "schedule", "deadline_us", "stream", *GPU_OPTIONS,
+)  # fmt: skip
+"""Keyword arguments of a launch that are not the kernel's."""
 
 _REMEMBERED = 512
 """Launches of a kernel that are kept ready."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from . import builtins, dtypes, libdevice, library, names, random_numbers, refused
 from .builtin import Builtin
+from .decorator import GPU_OPTIONS
 
 HINTS = ("assume", "debug_barrier", "max_constancy", "max_contiguous", "multiple_of")
 """Builtins that are accepted and change nothing."""
@@ -26,6 +27,7 @@ HINT_PARAMETERS: dict[str, tuple[str, ...]] = {
         "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize", "disable_licm",
     ),
     "make_block_ptr": ("order",), "reshape": ("can_reorder",), "ravel": ("can_reorder",),
+    **dict.fromkeys(("add", "sub", "mul"), ("sanitize_overflow",)),
     "cat": ("can_reorder",), "softmax": ("ieee_rounding",), "fdiv": ("ieee_rounding",),
 }  # fmt: skip
 """Parameters that are accepted and change nothing, by builtin."""
@@ -131,8 +133,8 @@ def _accepted() -> Iterator[str]:
     for name, parameters in sorted(HINT_PARAMETERS.items()):
         yield f"| {', '.join(f'`{p}`' for p in parameters)} | `{name}` |"
     yield (
-        "\n`num_warps`, `num_ctas` and `maxnreg` of launches and configurations, `noinline`, `debug`, `repr` and "
-        "`launch_metadata` of `jit` are accepted, too.\n"
+        f"\nOf launches and configurations {', '.join(f'`{n}`' for n in GPU_OPTIONS)}; of `jit` `noinline`, `debug`, "
+        "`repr` and `launch_metadata`.\n"
     )
 
 

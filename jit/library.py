@@ -269,3 +269,27 @@ def dot_scaled(
         blocks = b.reshape(count, b.shape[0] // count, columns)
         b = (blocks * tl.trans(_powers(rhs_scale))[:, None, :]).reshape(b.shape)
     return tl.dot(a.to(kind), b.to(kind), acc=acc, out_dtype=out_dtype)
+
+
+@defined()
+def add(x: Any, y: Any, sanitize_overflow: bool = True) -> Any:
+    """X + y."""
+    return x + y
+
+
+@defined()
+def sub(x: Any, y: Any, sanitize_overflow: bool = True) -> Any:
+    """X - y."""
+    return x - y
+
+
+@defined()
+def mul(x: Any, y: Any, sanitize_overflow: bool = True) -> Any:
+    """X * y."""
+    return x * y
+
+
+@defined()
+def bitonic_merge(x: Any, dim: Any = None, descending: bool = False) -> Any:
+    """Sort what first rises and then falls along a dim; here the same as sort."""
+    return sort(x, dim, descending)

@@ -34,7 +34,7 @@ class Config:
         kwargs: values of the kernel's parameters by name.
         num_stages: slots of the rings that loads fill; None lets the cost model choose.
         pre_hook: called with all arguments by name before each launch with this configuration.
-        num_warps, num_ctas, maxnreg, ir_override: accepted for Triton's sake.
+        num_warps, num_ctas, maxnreg, ir_override, others: accepted for Triton's sake.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Config:
         maxnreg: int | None = None,
         pre_hook: Hook | None = None,
         ir_override: str | None = None,
+        **accepted: Any,
     ) -> None:
         self.kwargs = dict(kwargs)
         self.num_warps, self.num_ctas, self.maxnreg = num_warps, num_ctas, maxnreg

@@ -167,3 +167,18 @@ def test_tuples_as_arguments(interpret, monkeypatch):
     np.testing.assert_array_equal(out, 2 * x + 0.5 + 1)
     combined[1](((x, 2),), out, (3, 10), N=4)
     np.testing.assert_array_equal(out, 20 * x + 3)
+
+
+@dsa.jit
+def named_operators(x, out, N: tl.constexpr):
+    v = tl.load(x + tl.arange(0, N))
+    v = tl.sub(tl.mul(v, 2, sanitize_overflow=False), tl.add(v, 1))
+    tl.store(out + tl.arange(0, N), tl.bitonic_merge(v))
+
+
+@BOTH
+def test_named_operators_and_options_of_gpus(interpret, monkeypatch):
+    monkeypatch.setenv("DSA_INTERPRET", interpret)
+    x, out = np.float32([3, 5, 4, 1]), np.zeros(4, np.float32)
+    named_operators[1](x, out, N=4, num_warps=8, waves_per_eu=2, maxnreg=128)
+    assert out.tolist() == [0, 2, 3, 4]

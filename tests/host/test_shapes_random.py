@@ -7,9 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
-
 from test_interpreter_agrees_shapes import SETUP, kernel_of, run
-
 
 SHAPES = [(12,), (3, 4), (2, 3, 2), (5,), (1, 6), (8, 2), (7, 1), (2, 2, 2, 2)]
 
