@@ -230,7 +230,6 @@ target_info = SimpleNamespace(
 )  # fmt: skip
 """Questions about the machine, answered at compile time: it is no GPU."""
 
-_experimental_make_tensor_descriptor = make_tensor_descriptor
 core = standard = _sys.modules[__name__]
 """Where Triton keeps these names."""
 
