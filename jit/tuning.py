@@ -258,7 +258,9 @@ class Autotuner(Tuned):
     ) -> float:
         final = self._with(config, args, kwargs)
         values = self.named(args, final)
-        with _contents_kept(values.values()):
+        hooks = (config.pre_hook, self.pre_hook, self.post_hook)
+        writes = bool(self.reset_to_zero) or any(hook is not None for hook in hooks)
+        with _contents_kept(values.values() if writes else ()):
             if config.pre_hook is not None:
                 config.pre_hook(values)
             for name in self.reset_to_zero:
@@ -285,7 +287,8 @@ def _cycles(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any], 
     try:
         return compiled.predict(sizes, scalars).cycles
     except UserError:
-        return float(kernel.run(*args, grid=grid, **kwargs).cycles)
+        with _contents_kept((*args, *kwargs.values())):
+            return float(kernel.run(*args, grid=grid, **kwargs).cycles)
 
 
 @contextmanager

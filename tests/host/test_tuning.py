@@ -178,3 +178,15 @@ def test_perf_report(tmp_path, capsys):
     ]
     assert "plot:" in capsys.readouterr().out
     assert list(measure.run(return_df=True)["A (ms)"]) == [10, 20]
+
+
+def test_measured_trials_leave_arrays_as_they_were():
+    @dsa.jit
+    def counting(x, out, n, BLOCK: tl.constexpr):
+        for i in range(tl.load(x).to(tl.int32)):
+            tl.atomic_add(out, 1.0)
+
+    tuned = dsa.autotune([dsa.Config({"BLOCK": b}) for b in (1, 2)], key=["n"])(counting)
+    x, out = np.full(1, 3.0, np.float32), np.zeros(1, np.float32)
+    tuned[(1,)](x, out, 9)
+    assert out[0] == 3
