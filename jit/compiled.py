@@ -229,11 +229,15 @@ def _print_pass(name: str, module: Any) -> None:
 
 def reproduce(source: KernelSource, spec: Specialization, target: Target) -> str:
     """The command that compiles the same thing."""
+    static = ""
+    if spec.grid is not None:
+        spec = spec.folded()
+        static = f" --schedule static --grid {','.join(map(str, spec.grid or ()))}"
     types = ",".join(spec.signature.values())
     constants = "".join(f" --const {name}={value!r}" for name, value in spec.constants.items())
     return (
         f"DSA_DUMP=passes dsa compile {source.file}:{source.name} --target {target.name} "
-        f'--signature "{types}"{constants}'
+        f'--signature "{types}"{constants}{static}'
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..errors import Loc
 from ..isa.rv64 import BY_MNEMONIC, decode_rv64, disassemble_word
 from ..isa.text import print_instruction, print_program
-from .model import Argument, Image, RingInfo
+from .model import Argument, Image, RingInfo, Timing
 from .reader import read_object
 
 A0 = 10
@@ -23,6 +23,7 @@ def objdump(image: Image) -> str:
         _section("semaphores", _semaphores(image)),
         _section("instruction templates", _templates(image)),
         _section("vector programs", _programs(image)),
+        _section("static schedule", _schedule(image.timing)),
         _section("prints and assertions", _reports(image)),
         _section(f"code, {len(image.code)} bytes at {image.code_address:#x}", _code(image)),
     ]
@@ -37,6 +38,18 @@ def _section(title: str, lines: Iterable[str]) -> str:
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
+
+
+def _schedule(timing: Timing | None) -> Iterator[str]:
+    if timing is None:
+        return
+    yield f"for grid {'x'.join(map(str, timing.grid))}, {timing.flags} flags left out"
+    for core, issues in enumerate(timing.issues):
+        yield (
+            f"core {core}: {timing.cycles[core]} cycles ({timing.dynamic[core]} with flags, at least "
+            f"{timing.bound[core]})"
+        )
+        yield from (f"  {start:>9} #{number}" for number, start in zip(issues[::2], issues[1::2]))
 
 
 def _at(loc: Loc | None) -> str:

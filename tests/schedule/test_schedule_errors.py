@@ -183,3 +183,38 @@ def test_longest_chain_is_as_long_as_the_schedule() -> None:
         spans = longest_chain(kernel.schedule.rows)
         assert sum(span.cycles for span in spans) == kernel.latency_cycles
         assert all(span.cycles > 0 for span in spans)
+
+
+def test_image_says_its_schedule() -> None:
+    from dsalang._backend.image.elf import load
+    from dsalang._backend.image.objdump import objdump
+
+    kernel = add.compile("*fp32,*fp32,*fp32", {"n": 1000, "BLOCK": 1024}, grid=(1,))
+    assert load(kernel.image.file) == kernel.image
+    lines = objdump(kernel.image).splitlines()
+    at = lines.index("static schedule:")
+    assert lines[at + 1] == "  for grid 1x1x1, 8 flags left out"
+    assert f"core 0: {kernel.latency_cycles} cycles" in lines[at + 2]
+    assert kernel.schedule is not None
+    assert [int(line.split()[0]) for line in lines[at + 3 : at + 7]] == [
+        row.start for row in kernel.schedule.rows
+    ]
+
+
+def test_damaged_schedules_are_refused() -> None:
+    import dataclasses
+
+    from dsalang._backend.image.elf import link_image, load
+
+    image = add.compile("*fp32,*fp32,*fp32", {"n": 1000, "BLOCK": 1024}, grid=(1,)).image
+    timing = image.timing
+    assert timing is not None
+    for changes in (
+        {"issues": ((99, 0),)},
+        {"issues": ((0,),)},
+        {"cycles": (1, 2)},
+        {"grid": (1, 1)},
+    ):
+        damaged = dataclasses.replace(image, timing=dataclasses.replace(timing, **changes))
+        with pytest.raises(dsa.ImageError, match="damaged image: its schedule"):
+            load(link_image(damaged).file)
