@@ -33,8 +33,6 @@ from dsalang._jit.specialize import specialize
 from dsalang._runtime.reference.engine import run
 from dsalang._runtime.reference.options import Options
 
-_bits = getattr(launch, "argument_bits", None) or launch._argument_bits
-
 
 @dataclass
 class Trial:
@@ -53,7 +51,9 @@ class Trial:
         for array, contents in zip(self.arrays, self.before, strict=True):
             array[...] = contents
         options = Options(timeline=False, adversarial_seed=seed, write=lambda line: None)
-        values = [_bits(self.arguments, argument.name) for argument in self.image.arguments]
+        values = [
+            launch.argument_bits(self.arguments, argument.name) for argument in self.image.arguments
+        ]
         run(self.image, self.target, values, self.grid, launch.memory_of(self.arguments), options)
         return [array.tobytes() for array in self.arrays]
 

@@ -15,6 +15,7 @@ from ..isa.table import Engine
 from ..target import Target
 from .machine import Machine
 from .program import Program, program_of
+from .slices import sliced
 from .walk import Preview, Walk
 
 
@@ -59,7 +60,7 @@ def predict(
     """
     (kernel,) = (op for op in module.ops if isinstance(op, func.FuncOp))
     credits = kernel.attributes.get("dsa.credits")
-    program = program_of(kernel, target, () if credits is None else ints(credits))
+    program = sliced(program_of(kernel, target, () if credits is None else ints(credits)))
     if len(args) != len(program.arguments):
         raise InternalError(f"predict: {len(args)} values for {len(program.arguments)} arguments")
     active = max(1, min(target.cores, prod(grid)))

@@ -53,3 +53,14 @@ def test_a_missing_flag_is_noticed() -> None:
     broken = without_waits(suite_trial("add_odd", EDGE))
     with pytest.raises(DeviceError):
         broken.bits(1)
+
+
+def test_the_knobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSA_EMULATOR", "adversarial")
+    cycles = []
+    for seed in ("3", "4", "3"):
+        monkeypatch.setenv("DSA_SEED", seed)
+        case = CASES["add_odd"]()
+        cycles.append(case.launch().cycles)
+        case.check()
+    assert cycles[0] == cycles[2] != cycles[1]
