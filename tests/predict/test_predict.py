@@ -17,7 +17,7 @@ import dsalang.language as tl
 from dsalang import Target
 from dsalang._backend.errors import LaunchError, UserError
 from dsalang._backend.isa.table import Engine
-from dsalang._backend.predict import Prediction
+from dsalang._backend.predict import Prediction, walk
 from dsalang._backend.predict.machine import Entry, Kind, Machine
 from dsalang._jit.compiled import CompiledKernel
 from dsalang._runtime.memory import Memory
@@ -117,6 +117,26 @@ def test_product_with_and_without_ragged_edges(size: int) -> None:
     kernel, grid, values = product(EDGE, size, (64, 64, 32))
     found = check(kernel, grid, values, 0.03)
     assert found.exact and (size == 1000 or found.walked < 500)
+
+
+@pytest.mark.parametrize("patience", [24, 64])
+def test_a_loop_that_does_not_come_back_goes_on_at_its_pace(
+    patience: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk.Walk, "period", _never(patience))
+    found = check(add(EDGE), (600,), {"n": 600 * 1024}, 0.03)
+    assert not found.exact and found.walked <= patience + 2 and found.left_out > 500
+
+
+def _never(patience: int) -> Any:
+    """As if no state ever returned."""
+
+    def period(self: walk.Walk, seen: dict[Any, int], number: int) -> int:
+        seen[number] = number
+        self.exact = self.exact and len(seen) <= patience
+        return patience // 2 if len(seen) > patience else 0
+
+    return period
 
 
 @settings(derandomize=True, deadline=None, max_examples=4, phases=[Phase.generate])
