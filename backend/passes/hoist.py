@@ -39,7 +39,7 @@ def _hoist(kernel: func.FuncOp, grid: scf.ForOp, target: Target) -> None:
         biggest = max((use for use in uses if use.slot in written), key=lambda use: use.bytes)
         movable = {op for op in movable if biggest.slot not in effects[op].slots}
         movable = _settle(movable, body, effects)
-    slots = _written(movable, effects)
+    slots = {slot for op in movable for slot in effects[op].slots}
     outside = _arithmetic(body)
     for op in list(body.ops):
         if op in movable or op in outside or (op.results and op.results[0] in slots):
