@@ -9,7 +9,7 @@ from typing import Any
 
 from dsalang._backend.errors import CompileError, LaunchError
 from dsalang._jit.composite import TensorDescriptor
-from dsalang._jit.constexpr import constexpr_function
+from dsalang._jit.constexpr import constexpr, constexpr_function
 
 VERSION = "3.4.0"
 """The version of Triton whose language this is; libraries choose between names by it."""
@@ -75,7 +75,7 @@ def _modules() -> dict[str, ModuleType]:
     members: dict[str, Mapping[str, Any]] = {
         "triton": {**names, "KernelInterface": runtime.KernelInterface, "__version__": VERSION, "set_allocator": _ignore, "knobs": SimpleNamespace()},
         "triton.language": functions,
-        "triton.language.core": functions,
+        "triton.language.core": {**functions, "CONSTEXPR_0": constexpr(0)},
         "triton.language.standard": {**functions, "_log2": _log2, "_is_power_of_two": _is_power_of_two},
         "triton.language.random": functions,
         "triton.language.math": math,

@@ -24,7 +24,6 @@ from ..values import (
     describe,
     fail,
     items_of,
-    static,
     static_int,
     to_python,
 )
@@ -209,10 +208,8 @@ def assign(ctx: Context, target: ast.expr, value: Operand) -> None:
 def _annotated(ctx: Context, node: ast.AnnAssign) -> None:
     if node.value is None:
         return
-    value = expression(ctx, node.value)
-    if ast.unparse(node.annotation).split(".")[-1] == "constexpr":
-        static(value, f"{ast.unparse(node.target)!r}, annotated as constexpr,")
-    assign(ctx, node.target, value)
+    # as in Triton, `x: constexpr = …` may hold a run-time value: it fails where a constant is needed
+    assign(ctx, node.target, expression(ctx, node.value))
 
 
 def _augmented(ctx: Context, node: ast.AugAssign) -> None:
