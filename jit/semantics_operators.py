@@ -160,6 +160,8 @@ def _power(em: Emitter, left: Operand, right: Operand) -> Operand:
         return em.call(Static(libdevice.pow), (left, right))
     base = numeric(left, "the left side of **")
     exponent = right.value
+    if not 0 <= exponent <= 64 and isinstance(base, Value) and _is_float(base):
+        return em.call(Static(libdevice.pow), (base, right))
     if not 0 <= exponent <= 64:
         fail(f"** takes an exponent from 0 to 64, not {exponent}", "write x ** -n as 1 / x ** n")
     result: Operand = Static(1)

@@ -389,7 +389,8 @@ def compare(a: Any, b: Any, function: Callable[[Array, Array], Array]) -> Any:
 def power(a: Any, b: Any) -> Any:
     """a ** b for a literal exponent, by squaring."""
     exponent = unwrap(b)
-    if isinstance(exponent, float | InterpTile):
+    whole = isinstance(exponent, int) and (0 <= exponent <= 64 or is_integer(to_tile(a)))
+    if isinstance(exponent, float | InterpTile) or (isinstance(exponent, int) and not whole):
         return libdevice.pow(a, b)
     if not isinstance(exponent, int) or not 0 <= exponent <= 64:
         raise fail(f"** takes a literal exponent from 0 to 64, not {exponent}")

@@ -81,7 +81,9 @@ def test_habits(interpret, monkeypatch):
 
 @dsa.jit
 def assembly(x):
-    tl.inline_asm_elementwise("add $0, $1;", "=r,r", [tl.load(x)], dtype=tl.int32, is_pure=True, pack=1)
+    tl.inline_asm_elementwise(
+        "add $0, $1;", "=r,r", [tl.load(x)], dtype=tl.int32, is_pure=True, pack=1
+    )
 
 
 @dsa.jit
@@ -90,10 +92,14 @@ def rounding(x):
 
 
 @BOTH
-@pytest.mark.parametrize(("kernel", "name"), [(assembly, "inline_asm_elementwise"), (rounding, "add_rz")])
+@pytest.mark.parametrize(
+    ("kernel", "name"), [(assembly, "inline_asm_elementwise"), (rounding, "add_rz")]
+)
 def test_refused(kernel, name, interpret, monkeypatch):
     monkeypatch.setenv("DSA_INTERPRET", interpret)
-    with pytest.raises(dsa.CompileError, match=f"{name} is not available on this machine") as caught:
+    with pytest.raises(
+        dsa.CompileError, match=f"{name} is not available on this machine"
+    ) as caught:
         kernel[1](np.zeros(1, np.float32))
     assert caught.value.hint
 
@@ -182,3 +188,17 @@ def test_named_operators_and_options_of_gpus(interpret, monkeypatch):
     x, out = np.float32([3, 5, 4, 1]), np.zeros(4, np.float32)
     named_operators[1](x, out, N=4, num_warps=8, waves_per_eu=2, maxnreg=128)
     assert out.tolist() == [0, 2, 3, 4]
+
+
+@dsa.jit
+def powers(x, out, y, N: tl.constexpr):
+    v = tl.load(x + tl.arange(0, N))
+    tl.store(out + tl.arange(0, N), v**-2 + v**0.5 + v**y + v**3)
+
+
+@BOTH
+def test_powers(interpret, monkeypatch):
+    monkeypatch.setenv("DSA_INTERPRET", interpret)
+    x, out = np.float32([1, 2, 0.5, 9]), np.zeros(4, np.float32)
+    powers[1](x, out, 1.5, N=4)
+    np.testing.assert_allclose(out, x**-2.0 + x**0.5 + x**1.5 + x**3, rtol=1e-6)

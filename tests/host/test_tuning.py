@@ -183,7 +183,7 @@ def test_perf_report(tmp_path, capsys):
 def test_measured_trials_leave_arrays_as_they_were():
     @dsa.jit
     def counting(x, out, n, BLOCK: tl.constexpr):
-        for i in range(tl.load(x).to(tl.int32)):
+        for _i in range(tl.load(x).to(tl.int32)):
             tl.atomic_add(out, 1.0)
 
     tuned = dsa.autotune([dsa.Config({"BLOCK": b}) for b in (1, 2)], key=["n"])(counting)
