@@ -6,6 +6,7 @@ what compile time knows (constants, scalars, coordinates) it tells which element
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -15,14 +16,54 @@ import numpy.typing as npt
 from .. import formats
 from ..cost import array, scalar
 from ..image.model import Template
+from ..image.tables import Tables
 from ..isa.table import INVALID_OFFSET, NONE, Instruction
 from ..isa.vprog import CONST, IN, INDEX, OUT, SCALAR, MicroOp, VectorProgram
 from ..numerics import elementwise
+from .schedule_stream import Access
 
 Values = npt.NDArray[np.generic]
 Known = npt.NDArray[np.bool_]
 LISTS = ("dma.scatter", "dma.atomic")
 """Instructions for which an element that is switched off does nothing."""
+
+
+class OffsetLists:
+    """Follows which vexec has written the offsets in SRAM last, and shortens the scatters that read them."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._writers: dict[tuple[int, int], tuple[int, int]] = {}
+        self._known: dict[tuple[int, int, int], int] = {}
+
+    def note(self, number: int, accesses: Sequence[Access]) -> None:
+        """An instruction, by its template, writes slots."""
+        instruction = self._tables.templates[number].instruction
+        for access in accesses:
+            if not access.writes or access.arg > -2:
+                continue
+            low, high = access.low, access.high
+            for span in [s for s in self._writers if s[0] < high and low < s[1]]:
+                del self._writers[span]
+            if instruction.op == "vexec":
+                out = array(instruction.fields, "out")
+                if out.count(low) == 1:
+                    self._writers[low, high] = number, out.index(low)
+
+    def shortened(self, number: int) -> int:
+        """The template of a scatter or atomic without what is switched off in any case."""
+        template = self._tables.templates[number]
+        offset = scalar(template.instruction.fields, "offset")
+        writer = next((w for span, w in self._writers.items() if span[0] == offset), None)
+        if writer is None:
+            return number
+        key = number, *writer
+        if key not in self._known:
+            offsets = self._tables.templates[writer[0]]
+            program = self._tables.programs[scalar(offsets.instruction.fields, "program")]
+            shorter = without_tail(template, offsets, program, writer[1])
+            self._known[key] = self._tables.add_template(shorter)
+        return self._known[key]
 
 
 def without_tail(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from xdsl.dialects import func, scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from ..cost import array, scalar
 from ..dialects import dsa
 from ..dialects.dsa import SlotType
 from ..dialects.locations import from_ir
@@ -21,7 +20,7 @@ from ..image.tables import Tables, issue_template
 from ..isa.table import BY_NAME, Engine
 from ..llvm.table_glue import Operand
 from ..target import Target
-from .schedule_masks import LISTS, without_tail
+from .schedule_masks import LISTS, OffsetLists
 from .schedule_stream import Access, Step, constants_of, reach_of, strings_of
 from .schedule_values import Function, Symbol, Unknown, Value, evaluate, function_of, width, wrap
 
@@ -89,9 +88,8 @@ class Trace:
         self.pointers = [number for number, is_pointer in enumerate(pointers) if is_pointer]
         self.constants = constants_of(block)
         self.ready: dict[Block, list[_Line]] = {}
-        self.short: dict[tuple[int, int, int], int] = {}
         issues = (op for op in block.walk() if isinstance(op, dsa.IssueOp))
-        self.lists = any(op.op.data in LISTS for op in issues)
+        self.has_lists = any(op.op.data in LISTS for op in issues)
         align = self.target.sram_align_bytes
         self.rings: dict[SSAValue, tuple[int, int, int, int]] = {}
         for op in block.ops:
@@ -160,7 +158,7 @@ class _Run:
         self.values: dict[SSAValue, Value] = {}
         self.slots: dict[SSAValue, tuple[int, int]] = {}
         self.turns: dict[SSAValue, int] = {}
-        self.writers: dict[tuple[int, int], tuple[int, int]] = {}
+        self.lists = OffsetLists(trace.tables)
         self.program = -1
         block = trace.kernel.body.blocks[0]
         for argument, value in enumerate(block.args):
@@ -343,7 +341,7 @@ class _Run:
         known = [values[value] for _, value in form.bound]
         number, offsets = self.template(form, known)
         if form.name in LISTS:
-            number = self.shortened(form, number)
+            number = self.lists.shortened(number)
         template = self.trace.tables.templates[number]
         operands: tuple[Operand, ...] = ()
         if template.open:
@@ -356,8 +354,8 @@ class _Run:
         if form.hbm is not None:
             base = values[form.hbm_base] if form.hbm_base is not None else None
             accesses.append(self.hbm(form, template.instruction.fields, base))
-        if self.trace.lists:
-            self.note_writes(form, number, accesses)
+        if self.trace.has_lists:
+            self.lists.note(number, accesses)
         step = Step(
             op=form.name,
             engine=form.engine,
@@ -368,35 +366,6 @@ class _Run:
             program=self.program,
         )
         self.add(step, form.op)
-
-    def note_writes(self, form: _Form, number: int, accesses: Sequence[Access]) -> None:
-        """Remember which vexec has written a slot last, for element lists."""
-        written = [(a.low, a.high) for a in accesses if a.writes and a.arg == -2]
-        for low, high in written:
-            for span in [s for s in self.writers if s[0] < high and low < s[1]]:
-                del self.writers[span]
-        if form.name == "vexec":
-            out = array(self.trace.tables.templates[number].instruction.fields, "out")
-            for low, high in written:
-                if out.count(low) == 1:
-                    self.writers[low, high] = number, out.index(low)
-
-    def shortened(self, form: _Form, number: int) -> int:
-        """The template of a scatter or atomic without elements that are switched off in any case."""
-        tables = self.trace.tables
-        template = tables.templates[number]
-        list_ = scalar(template.instruction.fields, "offset")
-        writer = next((w for span, w in self.writers.items() if span[0] == list_), None)
-        if writer is None:
-            return number
-        key = number, *writer
-        found = self.trace.short.get(key)
-        if found is None:
-            offsets = tables.templates[writer[0]]
-            program = tables.programs[scalar(offsets.instruction.fields, "program")]
-            shorter = without_tail(template, offsets, program, writer[1])
-            found = self.trace.short[key] = tables.add_template(shorter)
-        return found
 
     def template(self, form: _Form, known: Sequence[Value]) -> tuple[int, tuple[int, ...]]:
         """The template of an instruction with its known operands filled in, and offsets of the others."""
