@@ -466,7 +466,7 @@ def crowded(k: Kernel, b: Builder, shape: Sequence[int], loop: Loop) -> None:
         b.add(tile.StoreOp(k.pointers(b, k.out, shape, loop), value, k.mask(b, shape, loop)))
 
 
-def rejoined(b: Any, rng: random.Random, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+def rejoined(b: Builder, rng: random.Random, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
     """A tile cut in two along an axis, one part backwards, and put together again."""
     axis = rng.randrange(len(shape))
     size = shape[axis]
