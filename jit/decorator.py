@@ -93,7 +93,10 @@ def _make(function: Callable[..., Any], options: Mapping[str, Any]) -> JITFuncti
             raise LaunchError(
                 f"dsa.jit has no option {name!r}", hint=f"options are {', '.join(known)}"
             )
-    return JITFunction(function, options)
+    try:
+        return JITFunction(function, options)
+    except UserError as error:
+        raise error.with_traceback(None) from None
 
 
 class JITFunction:

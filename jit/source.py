@@ -43,6 +43,12 @@ class Facts:
     alias: Mapping[str, int] = field(default_factory=dict)
 
 
+_NO_SOURCE = (
+    "define the kernel in a file or a notebook cell (Python's own prompt and -c keep the source from 3.13 on, "
+    "IPython always does); for exec, enter the text in linecache"
+)
+
+
 @dataclass(frozen=True, eq=False)
 class KernelSource:
     """A Python function as the compiler sees it.
@@ -76,7 +82,7 @@ class KernelSource:
         except (OSError, TypeError, SyntaxError, IndexError):
             raise CompileError(
                 f"the source of {function.__name__}() is not available ({file})",
-                hint="define the kernel in a file or a notebook cell; for exec, enter the text in linecache",
+                hint=_NO_SOURCE,
             ) from None
         indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
         cells = dict(zip(code.co_freevars, function.__closure__ or ()))

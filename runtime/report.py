@@ -115,13 +115,17 @@ class Roofline:
     bound: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A finished run. Sums are over cores."""
 
     image: Image
     target: Target
     cores: tuple[CoreStats, ...]
+
+    def __repr__(self) -> str:
+        time = f"{self.cycles} cycles, {self.microseconds:.2f} µs"
+        return f"<run of {self.image.name} on {self.target.name}: {time}; summary() tells more>"
 
     @property
     def cycles(self) -> int:

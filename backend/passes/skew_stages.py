@@ -9,7 +9,7 @@ from xdsl.dialects import func, scf
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ..dialects import dsa
-from ..isa.table import QUEUED, Engine
+from ..isa.table import QUEUED
 from .effects import Effects, alias_groups, effects_of, is_arithmetic, may_alias, terminator
 
 
@@ -66,9 +66,9 @@ def _works_of(block: Block, groups: Sequence[int] | None) -> list[_Work]:
         for op in block.ops
         if not is_arithmetic(op) and not isinstance(op, dsa.AcquireOp | scf.YieldOp)
     ]
-    for n, work in enumerate(works):
-        for later in works[n + 1 :]:
-            scalars, _ = _closure([later.op], block, around=False)
+    for n, later in enumerate(works):
+        scalars, _ = _closure([later.op], block, around=False)
+        for work in works[:n]:
             if work.op in scalars or _meet(work.effects, later.effects, groups):
                 work.feeds.append(later)
     return works
@@ -87,11 +87,11 @@ def _ahead(works: list[_Work]) -> set[_Work]:
     """The works that a round trip of an engine starts with and no round trip comes before, and what they need."""
     starts: set[_Work] = set()
     after: set[_Work] = set()
-    for work in works:
-        ends = {end for engine in QUEUED for end in _round_trips(work, engine)}
-        if ends:
+    ends = _round_trips(works)
+    for n, work in enumerate(works):
+        if ends[n]:
             starts.add(work)
-            after |= ends
+            after.update(late for m, late in enumerate(works) if ends[n] >> m & 1)
     for work in works:
         if work in after:
             after.update(work.feeds)
@@ -102,24 +102,27 @@ def _ahead(works: list[_Work]) -> set[_Work]:
     return ahead
 
 
-def _round_trips(start: _Work, engine: Engine) -> set[_Work]:
-    """The works of an engine that depend on `start` through another engine, if `start` is one of its works."""
-    if engine not in start.effects.engines:
-        return set()
-    here, away = {start}, set[_Work]()
-    todo = [start]
-    ends: set[_Work] = set()
-    while todo:
-        work = todo.pop()
-        for later in work.feeds:
-            mine = engine in later.effects.engines
-            if mine and work in away:
-                ends.add(later)
-                continue
-            kind = here if mine else away
-            if later not in kind:
-                kind.add(later)
-                todo.append(later)
+def _round_trips(works: list[_Work]) -> list[int]:
+    """For each work the ones of its engine that depend on it through another engine, as bits by number.
+
+    Bits, because unrolled loops have thousands of works that all depend on each other.
+    """
+    number = {work: n for n, work in enumerate(works)}
+    after = [0] * len(works)
+    ends = [0] * len(works)
+    for n in reversed(range(len(works))):
+        for later in works[n].feeds:
+            after[n] |= 1 << number[later] | after[number[later]]
+    for engine in QUEUED:
+        own = [engine in work.effects.engines for work in works]
+        mine = sum(1 << n for n, here in enumerate(own) if here)
+        found = [0] * len(works)
+        for n in reversed(range(len(works))):
+            if own[n]:
+                feeds = [number[later] for later in works[n].feeds]
+                for m in feeds:
+                    found[n] |= found[m] if own[m] else after[m] & mine
+        ends = [a | b for a, b in zip(ends, found)]
     return ends
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-import itertools
+import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -47,8 +47,9 @@ def interpret(
     token = enter(session)
     try:
         with handled_by(_handle):
-            for z, y, x in itertools.product(*(range(n) for n in reversed(grid))):
-                session.program = (x, y, z)
+            for number in range(math.prod(grid)):  # itertools.product would keep lists of all ids
+                rest, x = divmod(number, grid[0])
+                session.program = (x, rest % grid[1], rest // grid[1])
                 function(**arguments)
     finally:
         leave(token)

@@ -324,3 +324,34 @@ class TestTargets:
         monkeypatch.setenv("DSA_TARGET", "nope")
         with pytest.raises(UserError, match="unknown target 'nope'"):
             resolve(None)
+
+
+def test_an_error_of_the_definition_has_few_frames_and_says_where_source_is_kept():
+    space: dict[str, object] = {"dsa": dsa}
+    try:
+        exec("@dsa.jit\ndef kernel(x):\n    pass\n", space)
+    except dsa.CompileError as error:
+        assert len(traceback.extract_tb(error.__traceback__)) <= 4
+        assert "linecache" in error.hint and "prompt" in error.hint
+    else:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+def test_a_report_at_the_prompt_is_one_line(engine, monkeypatch):
+    monkeypatch.setenv("DSA_EMULATOR", engine)
+    text = repr(dsa.jit(kernel.fn)[1](X, out(), 8, BLOCK=8))
+    assert text.startswith("<run of kernel on edge: ") and len(text) < 100
+
+
+def test_interpreting_a_huge_grid_starts_at_once(monkeypatch):
+    """The ids of all programs were listed first, which filled the memory and could not be interrupted."""
+
+    class StopError(Exception):
+        pass
+
+    def stop(x):
+        raise StopError
+
+    with pytest.raises(StopError):
+        dsa.jit(stop, interpret=True)[(2**31 - 1,)](X)

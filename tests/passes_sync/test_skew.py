@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ from sync_oracle import credits_of, races, record, simulate
 from xdsl.dialects.builtin import ModuleOp
 
 from dsalang._backend.dialects import dsa
+from dsalang._backend.isa.table import QUEUED, Engine
 from dsalang._backend.passes.check import find_hazards
+from dsalang._backend.passes.effects import Effects
 from dsalang._backend.passes.skew import skew
+from dsalang._backend.passes.skew_stages import _round_trips, _Work
 from dsalang._backend.passes.sync import sync
 
 RINGS = {name: R(2) for name in ("x", "s", "p", "acc")}
@@ -81,3 +85,42 @@ def test_what_the_second_half_stores_the_first_must_not_load_too_early() -> None
 
 def test_what_is_carried_from_the_second_half_to_the_first_forbids_it() -> None:
     assert not is_rotated(skewed([("acq", "s"), ("mm", "acc", "acc", "s"), *SECOND]))
+
+
+def _searched(works: list[Any], start: Any, engine: Any) -> set[int]:
+    """Round trips by search, a path at a time: works of the engine behind one of another engine."""
+    ends, seen, todo = set[int](), set[tuple[int, bool]](), [(start, False)]
+    while todo:
+        work, away = todo.pop()
+        for later in work.feeds:
+            mine = engine in later.effects.engines
+            if mine and away:
+                ends.add(works.index(later))
+            key = (id(later), away or not mine)
+            if key not in seen:
+                seen.add(key)
+                todo.append((later, away or not mine))
+    return ends if engine in start.effects.engines else set()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_round_trips_are_those_of_a_search(seed: int) -> None:
+    random = Random(seed)
+    engines = list(QUEUED)
+    works = [
+        _Work(dsa.AcquireOp, Effects(engines=set(random.sample(engines, random.choice([1, 1, 2])))), [])  # type: ignore[arg-type]
+        for _ in range(9)
+    ]  # fmt: skip
+    for n, work in enumerate(works):
+        work.feeds = [later for later in works[n + 1 :] if random.random() < 0.3]
+    expected = [set[int]().union(*(_searched(works, w, e) for e in engines)) for w in works]
+    found = [{m for m in range(9) if bits >> m & 1} for bits in _round_trips(works)]
+    assert found == expected
+
+
+def test_thousands_of_works_that_depend_on_each_other() -> None:
+    """Unrolled loops had no end of it: cubic, and a closure of operations for each pair."""
+    works = [_Work(dsa.AcquireOp, Effects(engines={Engine.ST}), []) for _ in range(1500)]  # type: ignore[arg-type]
+    for n, work in enumerate(works):
+        work.feeds = works[n + 1 :]
+    assert not any(_round_trips(works))
