@@ -22,7 +22,13 @@ def launches() -> Iterator[list[Any]]:
 
 def finished(report: Any) -> Any:
     """Tell those who listen about a launch's report, and give it back."""
-    if _listeners and report is not None:
+    if _listeners and not _is_interpreted(report):
         for listener in _listeners:
             listener.append(report)
     return report
+
+
+def _is_interpreted(report: Any) -> bool:
+    from .interpret.report import Interpreted  # loaded when somebody measures
+
+    return isinstance(report, Interpreted)

@@ -204,7 +204,7 @@ class JITFunction:
 
         Returns:
             The engine's report: cycles, microseconds, utilisation, HBM bytes, `timeline(path)`; all zero for
-            a grid with no programs. None for interpreted runs, which have no times.
+            a grid with no programs. An interpreted run has no figures: asking is an error.
         """
         if kwargs.pop("warmup", False):
             return self.warmup(*args, grid=grid, **kwargs)
@@ -247,17 +247,17 @@ class JITFunction:
         """
         from dsalang._backend.image.uses import ring_uses
         from dsalang._runtime.profile import Profile
+        from dsalang._runtime.report import Run
+
+        from .interpret.report import HINT
 
         try:
             compiled, sizes, _ = self.prepared(args, kwargs, grid)
             report = finished(self.ready(args, {**kwargs, "timeline": True}, sizes)())
         except UserError as error:
             raise error.with_traceback(None) from None
-        if report is None:
-            raise LaunchError(
-                f"{self.source.name} is interpreted, which has no times",
-                hint="unset DSA_INTERPRET, or use dsa.jit without interpret=True",
-            )
+        if not isinstance(report, Run):
+            raise LaunchError(f"{self.source.name} is interpreted, which has no times", hint=HINT)
         if not report.cores:
             raise LaunchError(f"grid {sizes} has no programs, so there is nothing to profile")
         static = compiled.latency_cycles is not None

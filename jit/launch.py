@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from .arguments import Arguments
 from .composite import composites
 from .source import KernelSource
 from .specialize import Specialization
+
+if TYPE_CHECKING:
+    from .interpret.report import Interpreted
 
 Grid = tuple[int, int, int]
 MAX_PROGRAMS = 2**31 - 1
@@ -91,10 +94,11 @@ def scalar_bits(fmt: Format, value: bool | int | float) -> int:
 
 def run_interpreted(
     source: KernelSource, spec: Specialization, arguments: Arguments, grid: Grid
-) -> None:
+) -> Interpreted:
     """Run the kernel as plain Python."""
     from .interpret.builtins_blocks import put_together
     from .interpret.memory import Piece
+    from .interpret.report import Interpreted
     from .interpret.run import interpret
     from .interpret.tile import InterpTile
 
@@ -111,6 +115,7 @@ def run_interpreted(
     for name, composite in composites(spec.constants).items():
         values[name] = composite.build(values.__getitem__, put_together)
     interpret(source, {p.name: values[p.name] for p in source.params}, pieces, grid)
+    return Interpreted(source.name)
 
 
 def _signed(address: int) -> int:

@@ -187,8 +187,10 @@ class Stream:
         """Submit a launch, which returns a report. `kernel[grid](…, stream=s)` does it."""
 
         def work() -> tuple[Any, float]:
+            from .report import Run
+
             report = run()
-            return report, report.microseconds if report is not None else 0.0
+            return report, report.microseconds if isinstance(report, Run) else 0.0
 
         return self._submit(CORES, label, work, alive)
 

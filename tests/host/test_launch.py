@@ -101,7 +101,7 @@ def test_grids(grid, sizes):
 
 def test_a_grid_without_programs_runs_nothing():
     result = out()
-    assert kernel[0](X, result, 8, BLOCK=8) is None
+    kernel[0](X, result, 8, BLOCK=8)
     assert not result.any()
 
 
@@ -355,3 +355,14 @@ def test_interpreting_a_huge_grid_starts_at_once(monkeypatch):
 
     with pytest.raises(StopError):
         dsa.jit(stop, interpret=True)[(2**31 - 1,)](X)
+
+
+def test_a_script_with_a_report_can_be_interpreted():
+    """`run.summary()` of an interpreted run was an AttributeError of None."""
+    run = kernel[1](X, out(), 8, BLOCK=8)
+    assert "kernel was interpreted" in run.summary() and len(repr(run)) < 80
+    for name in ("cycles", "timeline", "image"):
+        with pytest.raises(LaunchError, match=f"interpreted, which has no {name}") as caught:
+            getattr(run, name)
+        assert "DSA_INTERPRET" in caught.value.hint
+    assert not hasattr(run, "nonsense")
