@@ -69,9 +69,8 @@ def _modules() -> dict[str, ModuleType]:
 
     names = {name: getattr(dsalang, name) for name in _TOP}
     math, libdevice = _public(language.math), _public(language.libdevice)
-    functions = _public(language) | {
-        "_experimental_make_tensor_descriptor": language.make_tensor_descriptor
-    }
+    functions = _public(language)
+    functions["_experimental_make_tensor_descriptor"] = functions["make_tensor_descriptor"]
     members: dict[str, Mapping[str, Any]] = {
         "triton": {**names, "KernelInterface": runtime.KernelInterface, "__version__": VERSION, "set_allocator": _ignore, "knobs": SimpleNamespace()},
         "triton.language": functions,
