@@ -68,8 +68,9 @@ def random_program(rng: Random) -> Program:
             elif rng.random() < 0.98:
                 program.set(source, sem)
                 ahead[sem] += 1
-    if rng.random() < 0.1 and pairs:
-        program.wait(pairs[0][1], 0)
+    if rng.random() < 0.2 and pairs:
+        for _ in range(ahead[0] + 1):  # one more than there are tokens: nobody ends this wait
+            program.wait(pairs[0][1], 0)
     return program
 
 
