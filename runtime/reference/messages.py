@@ -44,11 +44,7 @@ def deadlock_error(
     for wait in waits:
         loc = _location(image, wait.template)
         setters = sorted(
-            {
-                p.engine.name
-                for p in prepared
-                if p.op == "set" and p.fields["sem"] == wait.semaphore
-            }
+            {p.engine.name for p in prepared if p.op == "set" and p.fields["sem"] == wait.semaphore}
         )
         source = f"which {', '.join(setters)} sets" if setters else "which nobody sets"
         parts.append(
