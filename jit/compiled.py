@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +13,7 @@ from dsalang._backend import formats
 from dsalang._backend.errors import InternalError, LaunchError, UserError
 from dsalang._backend.image.model import Image
 from dsalang._backend.target import Target
+from dsalang._runtime.files import write_atomically
 
 from . import knobs
 from .schedule import Schedule, shortest, variants
@@ -125,9 +124,7 @@ class CompiledKernel:
         """Write the device image, an ELF file that `dsa objdump` and a device's runtime read."""
         from dsalang._backend.image.elf import save
 
-        path = Path(path)
-        write_atomically(path, save(self.image))
-        return path
+        return write_atomically(Path(path), save(self.image))
 
 
 class _Texts(Mapping[str, str]):
@@ -239,15 +236,3 @@ def reproduce(source: KernelSource, spec: Specialization, target: Target) -> str
         f"DSA_DUMP=passes dsa compile {source.file}:{source.name} --target {target.name} "
         f'--signature "{types}"{constants}{static}'
     )
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file that appears whole or not at all, also when the process is killed."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise

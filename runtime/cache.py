@@ -8,8 +8,6 @@ be used costs a warning, not the launch.
 
 from __future__ import annotations
 
-import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +17,8 @@ from pathlib import Path
 from dsalang._backend.errors import ImageError
 from dsalang._backend.image.elf import load, save
 from dsalang._backend.image.model import Image
+
+from .files import write_atomically
 
 LOCK_SECONDS = 30.0
 """How long a process waits for another one that compiles the same kernel before it compiles too."""
@@ -113,14 +113,7 @@ class Cache:
     def _write(self, path: Path, data: bytes) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(data)
-                os.replace(name, path)
-            except BaseException:
-                os.unlink(name)
-                raise
+            write_atomically(path, data)
         except OSError as error:
             self._unusable(error)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .device_streams import Span
+from .files import write_atomically
 
 
 def trace(spans: Sequence[Span]) -> dict[str, Any]:
@@ -40,10 +40,4 @@ def trace(spans: Sequence[Span]) -> dict[str, Any]:
 def write(spans: Sequence[Span], path: Path) -> Path:
     """Write the trace to `path`, which appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(json.dumps(trace(spans)), encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
+    return write_atomically(path, json.dumps(trace(spans)).encode())

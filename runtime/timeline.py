@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsalang._backend.isa.table import Engine
 
+from .files import write_atomically
 from .rings import ring_at
 
 if TYPE_CHECKING:
@@ -29,14 +28,7 @@ def trace(run: Run) -> dict[str, Any]:
 def write(run: Run, path: Path) -> Path:
     """Write the trace to `path`, which appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(trace(run), file)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
+    return write_atomically(path, json.dumps(trace(run)).encode())
 
 
 def _names(core: CoreStats) -> list[dict[str, Any]]:

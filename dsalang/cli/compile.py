@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from dsalang._backend.errors import DsaError, UserError
-from dsalang._jit.compiled import TEXTS, CompiledKernel, write_atomically
+from dsalang._jit.compiled import TEXTS, CompiledKernel
 from dsalang._jit.decorator import JITFunction
 from dsalang._jit.dtypes import from_name
 from dsalang._jit.schedule import SCHEDULES
+from dsalang._runtime.files import write_atomically
 
 Commands = Any  # argparse's type of a group of subcommands is private
 

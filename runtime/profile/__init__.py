@@ -13,6 +13,7 @@ from typing import Any
 from dsalang._backend.image.uses import Uses
 from dsalang._backend.isa.table import Engine
 
+from ..files import write_atomically
 from ..report import CoreStats, Run
 from .lives import Life, lives_of, occupancy
 from .stalls import Stall, stalls_of
@@ -142,6 +143,4 @@ class Profile:
 
 
 def _write(path: str | Path, text: str) -> Path:
-    path = Path(path)
-    path.write_text(text, encoding="utf-8")
-    return path
+    return write_atomically(Path(path), text.encode())
