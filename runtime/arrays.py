@@ -70,7 +70,12 @@ def is_array(value: object) -> bool:
     kind = type(value)
     return any(
         hasattr(kind, name)
-        for name in ("__dsa_view__", "__dlpack__", "__array_interface__", "__cuda_array_interface__")
+        for name in (
+            "__dsa_view__",
+            "__dlpack__",
+            "__array_interface__",
+            "__cuda_array_interface__",
+        )
     ) or hasattr(value, "__array_interface__")
 
 
