@@ -11,24 +11,30 @@ _listeners: list[list[Any]] = []
 
 @contextmanager
 def launches() -> Iterator[list[Any]]:
-    """The reports of the launches that finish within the block, in order; interpreted ones have none."""
+    """The reports of the launches within the block, in order; interpreted ones have none.
+
+    The list is complete when the block has ended, which waits for launches on streams.
+    """
     found: list[Any] = []
     _listeners.append(found)
     try:
         yield found
     finally:
-        _listeners.remove(found)
+        _listeners[:] = [each for each in _listeners if each is not found]  # equal ones stay
+    found[:] = _reports(found)
 
 
 def finished(report: Any) -> Any:
     """Tell those who listen about a launch's report, and give it back."""
-    if _listeners and not _is_interpreted(report):
+    if _listeners:
         for listener in _listeners:
             listener.append(report)
     return report
 
 
-def _is_interpreted(report: Any) -> bool:
-    from .interpret.report import Interpreted  # loaded when somebody measures
+def _reports(launched: list[Any]) -> list[Any]:
+    from dsalang._runtime.device_streams import Pending  # loaded when somebody measures
+    from dsalang._runtime.report import Run
 
-    return isinstance(report, Interpreted)
+    done = [item.result() if isinstance(item, Pending) else item for item in launched]
+    return [report for report in done if isinstance(report, Run)]

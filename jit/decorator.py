@@ -462,7 +462,7 @@ class Bound:
     def __call__(self) -> Any:
         """Launch; returns the report, as `kernel[grid](...)` does."""
         try:
-            return self._run()
+            return finished(self._run())
         except UserError as error:
             raise error.with_traceback(None) from None
 

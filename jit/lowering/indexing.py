@@ -73,7 +73,10 @@ def index_tile(em: Emitter, value: Value, index: tuple[Operand, ...]) -> Value:
     taken = [key for key in keys if key is not None]
     if len(taken) > len(value.shape):
         if not value.shape:
-            fail("a scalar cannot be indexed, except with None")
+            fail(
+                "a scalar cannot be indexed, except with None",
+                "element i of an array parameter x is tl.load(x + i)",
+            )
         fail(f"too many indices for a tile of rank {len(value.shape)}: {value.type}")
     picks = [(0, 1, n) for n in value.shape]
     for d, key in enumerate(taken):

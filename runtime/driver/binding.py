@@ -57,7 +57,10 @@ def load_library(path: str | Path) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(os.fspath(path))
     except OSError as error:
-        raise DeviceError(f"cannot load driver {path}: {error}") from None
+        raise DeviceError(
+            f"cannot load driver {path}: {error}",
+            hint="a driver is the path of a shared library; the emulator needs none: dsa.Device(target=...)",
+        ) from None
     for name, (result, arguments) in _PROTOTYPES.items():
         function = getattr(library, name, None)
         if function is None:

@@ -190,3 +190,19 @@ def test_measured_trials_leave_arrays_as_they_were():
     x, out = np.full(1, 3.0, np.float32), np.zeros(1, np.float32)
     tuned[(1,)](x, out, 9)
     assert out[0] == 3
+
+
+def test_do_bench_counts_bound_launches_and_those_on_streams():
+    """A launch on a stream was an AttributeError, a bound one was measured as time of the host."""
+
+    @dsa.jit
+    def clear(x):
+        dsa.store(x, 0.0)
+
+    x = np.zeros(4, np.float32)
+    expected = clear[(3,)](x).microseconds / 1e3
+    bound = clear[(3,)].bind(x)
+    assert dsa.testing.do_bench(bound) == expected
+    with dsa.Device() as device:
+        stream = dsa.Stream(device)
+        assert dsa.testing.do_bench(lambda: clear[(3,)](x, stream=stream)) == expected
