@@ -57,34 +57,36 @@ class InterpMemory:
         if not active.size:
             return []
         targets = flat[active]
+        if not self._pieces:
+            raise self._outside(int(targets[0]), size, action)
         number = np.searchsorted(self._starts, targets, side="right") - 1
         found = []
         for k in np.unique(number):
             chosen = number == k
             piece = self._pieces[max(int(k), 0)]
             offsets = targets[chosen] - piece.start
-            bad = (offsets < 0) | (offsets + size > piece.data.size) if self._pieces else chosen
+            bad = (offsets < 0) | (offsets + size > piece.data.size)
             if bad.any():
-                raise self._outside(int(targets[chosen][bad][0]), action)
+                raise self._outside(int(targets[chosen][bad][0]), size, action)
             found.append((piece, active[chosen], offsets))
         return found
 
-    def _outside(self, address: int, action: str) -> Exception:
+    def _outside(self, address: int, size: int, action: str) -> Exception:
+        from . import session  # which holds the memory
+
         def distance(piece: Piece) -> int:
             return max(piece.start - address, address - (piece.start + piece.data.size) + 1, 0)
 
+        who = (
+            f"in program {session.current().program}" if session.active() else "outside of a kernel"
+        )
         if not self._pieces:
-            return stopped(f"{action} out of bounds: the kernel has no arrays")
+            return stopped(f"{action} out of bounds {who}: the kernel has no arrays with elements")
         near = min(self._pieces, key=distance)
-        end = near.start + near.data.size
-        if address < near.start:
-            where = f"{near.start - address} bytes before"
-        elif address >= end:
-            where = f"{address - end} bytes past the end of"
-        else:
-            where = "across the end of"
+        at, count = address - near.start, near.data.size // size
         return stopped(
-            f"{action} out of bounds: the address is {where} argument {_names(near)}",
+            f"{action} out of bounds {who}: byte {at} (element {at // size}) of argument {_names(near)}, "
+            f"which has {near.data.size} bytes (elements [0, {count}))",
             "check the offsets, or add a mask",
         )
 

@@ -173,8 +173,10 @@ class CoreState:
         template = self._template()
         argument = template.hbm_arg if template else -1
         if segment is None:
-            name = f" of {self.image.arguments[argument].name!r}" if argument >= 0 else ""
-            return f"HBM bytes [{box.low:#x}, {box.high:#x}){name}, where there is no array"
+            if argument >= 0:
+                name = self.image.arguments[argument].name
+                return f"outside of array {name!r}, which has no elements"
+            return f"HBM bytes [{box.low:#x}, {box.high:#x}), where there is no array"
         start = segment.address
         first = box.low if box.low < start else max(segment.end, box.low)
         label, unit = segment.label, box.elem_bytes

@@ -141,3 +141,22 @@ def test_target_file(old: str, new: str, message: str, hint: str, tmp_path: Path
 def test_target_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(dsa.TargetError, match=r"cannot read target file .*nothing.toml"):
         dsa.Target.from_file(tmp_path / "nothing.toml")
+
+
+@dsa.jit
+def unmasked(x, out, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offs, tl.load(x + offs))
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_out_of_bounds_names_array_element_and_line(interpret: bool) -> None:
+    """Interpreted, an index had to be guessed, and arrays that are all empty were an IndexError."""
+    kernel = dsa.jit(unmasked.fn, interpret=interpret)
+    with pytest.raises(dsa.DeviceError, match=r"'x'.*") as caught:
+        kernel[3](X, np.zeros(64, np.float32), BLOCK=5)
+    assert "byte 32 (element 8)" in str(caught.value) and "elements [0, 8)" in str(caught.value)
+    with pytest.raises(dsa.DeviceError, match=r"no .*elements") as caught:
+        kernel[3](X[:0], X[:0], BLOCK=5)
+    assert caught.value.loc is not None
+    assert "tl.load" in linecache.getline(__file__, caught.value.loc.line)
