@@ -122,6 +122,10 @@ class JITFunction:
     def __repr__(self) -> str:
         return f"<dsa.jit kernel {self.source.name} of {self.source.file}:{self.source.first_line}>"
 
+    def __reduce__(self) -> str:
+        """Kernels are pickled as functions are, by name: for processes that get one as an argument."""
+        return self.fn.__qualname__
+
     @cached_property
     def source(self) -> KernelSource:
         """The function as the compiler sees it."""

@@ -85,6 +85,10 @@ class Tuned:
         self.arg_names = self.kernel.arg_names
         functools.update_wrapper(self, self.kernel.fn)
 
+    def __reduce__(self) -> str:
+        """Kernels are pickled as functions are, by name: for processes that get one as an argument."""
+        return self.kernel.fn.__qualname__
+
     @property
     def source(self) -> KernelSource:
         """The kernel's source."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import traceback
 
 import numpy as np
@@ -366,3 +368,20 @@ def test_a_script_with_a_report_can_be_interpreted():
             getattr(run, name)
         assert "DSA_INTERPRET" in caught.value.hint
     assert not hasattr(run, "nonsense")
+
+
+@dsa.jit
+def plain(x):
+    pass
+
+
+@dsa.autotune([dsa.Config({})], key=[])
+@dsa.jit
+def tuned(x):
+    pass
+
+
+@pytest.mark.parametrize("each", [plain, tuned], ids=["jit", "autotune"])
+def test_kernels_are_pickled_and_copied_as_functions_are(each):
+    assert pickle.loads(pickle.dumps(each)) is each
+    assert copy.deepcopy(each) is each
