@@ -30,6 +30,9 @@ class Loc:
         return f"    {text}\n    {' ' * (self.col - 1)}^"
 
 
+_SHOWN_CALLS = 4  # at each end of a long chain
+
+
 class DsaError(Exception):
     """Base of every error that dsalang raises on purpose."""
 
@@ -51,16 +54,24 @@ class UserError(DsaError):
 
     def __str__(self) -> str:
         parts = [f"{self.loc}: {self.message}" if self.loc else self.message]
-        at = self.loc
-        if at and (text := at.excerpt()):
+        if self.loc and (text := self.loc.excerpt()):
             parts.append(text)
-        while at and (at := at.caller):
-            parts.append(f"  called from {at}")
-            if text := at.excerpt():
-                parts.append(text)
+        parts.extend(_callers(self.loc))
         if self.hint:
             parts.append(f"  help: {self.hint}")
         return "\n".join(parts)
+
+
+def _callers(loc: Loc | None) -> list[str]:
+    """The calls that led to a place, the innermost first; of many the first and the last ones."""
+    calls = []
+    while loc and (loc := loc.caller):
+        text = loc.excerpt()
+        calls.append(f"  called from {loc}" + (f"\n{text}" if text else ""))
+    if len(calls) <= 2 * _SHOWN_CALLS:
+        return calls
+    hidden = f"  ... {len(calls) - 2 * _SHOWN_CALLS} more calls"
+    return [*calls[:_SHOWN_CALLS], hidden, *calls[-_SHOWN_CALLS:]]
 
 
 class CompileError(UserError):

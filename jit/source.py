@@ -112,6 +112,14 @@ class KernelSource:
         kind = "async function" if "async def" in self.text else "source"
         raise CompileError(f"{self.name}() is not a plain function ({kind})", loc)
 
+    def too_deep(self) -> CompileError:
+        """The error of a function whose expressions or statements nest deeper than Python's stack."""
+        return CompileError(
+            f"{self.name}() is nested too deeply",
+            Loc(self.file, self.first_line, self.indent + 1),
+            "split the expression into several",
+        )
+
     @cached_property
     def lines(self) -> list[str]:
         """The lines of `text`."""

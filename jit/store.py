@@ -54,6 +54,13 @@ def canonical(source: KernelSource) -> str:
     The places are part of it because an image holds them: a cached kernel that has moved in its file would
     point at the wrong lines when it fails.
     """
+    try:
+        return _canonical(source)
+    except RecursionError:
+        raise source.too_deep() from None
+
+
+def _canonical(source: KernelSource) -> str:
     tree = copy.deepcopy(source.tree)
     tree.decorator_list = []
     first = tree.body[0]

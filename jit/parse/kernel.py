@@ -55,9 +55,7 @@ def parse(
     except UserError as error:
         raise error.with_traceback(None) from None
     except RecursionError:
-        raise CompileError(
-            f"{source.name}() is nested too deeply", None, "split the expression into several"
-        ) from None
+        raise source.too_deep() from None
     except Exception as error:
         where = f" at {context.loc()}" if context is not None else ""
         raise InternalError(

@@ -160,3 +160,27 @@ def test_out_of_bounds_names_array_element_and_line(interpret: bool) -> None:
         kernel[3](X[:0], X[:0], BLOCK=5)
     assert caught.value.loc is not None
     assert "tl.load" in linecache.getline(__file__, caught.value.loc.line)
+
+
+def _generated(text: str, path: Path) -> dict[str, Any]:
+    path.write_text("import dsalang as dsa\n" + text)
+    space: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    return space
+
+
+def test_an_expression_that_is_too_deep_for_the_stack(tmp_path: Path) -> None:
+    """It was a RecursionError of the cache's key."""
+    text = "@dsa.jit\ndef deep(x, n):\n    dsa.store(x, n" + " + n" * 2500 + ")\n"
+    kernel = _generated(text, tmp_path / "deep.py")["deep"]
+    with pytest.raises(dsa.CompileError, match=r"deep.py:2:1: deep\(\) is nested too deeply"):
+        kernel[1](X, 2)
+
+
+def test_a_long_chain_of_calls_is_shown_in_part(tmp_path: Path) -> None:
+    text = "@dsa.jit\ndef f0(x):\n    nonsense\n"
+    text += "".join(f"@dsa.jit\ndef f{n}(x):\n    f{n - 1}(x)\n" for n in range(1, 31))
+    kernel = _generated(text, tmp_path / "chain.py")["f30"]
+    with pytest.raises(dsa.CompileError, match="nonsense") as caught:
+        kernel[1](X)
+    assert str(caught.value).count("called from") == 8 and "22 more calls" in str(caught.value)
