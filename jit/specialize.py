@@ -160,6 +160,11 @@ def _by_name(
                 f"the signature for {source.name} {what}", hint=f"it needs {', '.join(runtime)}"
             )
         return {name: signature[name] for name in runtime}
+    if not (signature is None or isinstance(signature, str)):
+        raise LaunchError(
+            f"signature={signature!r} is not a signature",
+            hint='pass a string, such as "*fp16, i32", or a dict of types by parameter name',
+        )
     types = [part.strip() for part in (signature or "").split(",") if part.strip()]
     if len(types) != len(runtime):
         raise LaunchError(

@@ -66,6 +66,16 @@ class DeviceArray:
             f"<DeviceArray {self.format}{list(self.shape)} at {self.address:#x} on {self.device}>"
         )
 
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """How many dims it has."""
+        return len(self.shape)
+
     def __len__(self) -> int:
         return self.shape[0]
 

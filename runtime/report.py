@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dsalang._backend import formats
 from dsalang._backend.cost import scalar
+from dsalang._backend.errors import LaunchError
 from dsalang._backend.image.model import Image
 from dsalang._backend.isa.table import QUEUED, Engine
 from dsalang._backend.target import Target
@@ -149,6 +150,9 @@ class Run:
     def utilisation(self, engine: Engine | str) -> float:
         """Share of the run for which an engine ("LD", "ST", "MM", "VE", "CORE") was busy, 0 to 1."""
         if isinstance(engine, str):
+            if engine not in Engine.__members__:
+                names = ", ".join(Engine.__members__)
+                raise LaunchError(f"there is no engine {engine!r}", hint=f"engines are {names}")
             engine = Engine[engine]
         total = self.cycles * len(self.cores)
         return self.busy(engine) / total if total else 0.0

@@ -385,3 +385,14 @@ def tuned(x):
 def test_kernels_are_pickled_and_copied_as_functions_are(each):
     assert pickle.loads(pickle.dumps(each)) is each
     assert copy.deepcopy(each) is each
+
+
+def test_small_slips_around_a_launch():
+    twice = dsa.jit(kernel.fn)
+    with pytest.raises(LaunchError, match="signature=5 is not a signature"):
+        twice.compile(5, {"BLOCK": 8})
+    with pytest.raises(LaunchError, match="no engine 'XX'") as caught:
+        twice[1](X, out(), 8, BLOCK=8).utilisation("XX")
+    assert "LD, ST, MM, VE, CORE" in caught.value.hint
+    array = dsa.to_device(np.zeros((2, 3), np.float32))
+    assert (array.size, array.ndim) == (6, 2)
