@@ -81,7 +81,7 @@ def test_knobs_and_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DSA_TARGET")
     assert k[(1,)](x, out, 64).cycles == edge.cycles
     monkeypatch.setenv("DSA_INTERPRET", "1")
-    assert k[(1,)](x, out, 64) is None
+    assert "interpreted" in repr(k[(1,)](x, out, 64))
 
 
 def test_grid_functions_run_each_time() -> None:
