@@ -16,6 +16,7 @@ from dsalang._backend.errors import CompileError, Loc
 from .builtin import Builtin
 from .constexpr import ConstexprFunction, constexpr
 from .dtypes import dtype, pointer_type
+from .prompt import typed_source
 
 EMPTY = inspect.Parameter.empty
 """Default of a parameter that has none."""
@@ -44,8 +45,8 @@ class Facts:
 
 
 _NO_SOURCE = (
-    "define the kernel in a file or a notebook cell (Python's own prompt and -c keep the source from 3.13 on, "
-    "IPython always does); for exec, enter the text in linecache"
+    "define the kernel in a file, at a prompt or in a notebook cell (python -c keeps the source from 3.13 on); "
+    "for exec, enter the text in linecache"
 )
 
 
@@ -80,10 +81,13 @@ class KernelSource:
         try:
             lines, first = inspect.getsourcelines(function)
         except (OSError, TypeError, SyntaxError, IndexError):
-            raise CompileError(
-                f"the source of {function.__name__}() is not available ({file})",
-                hint=_NO_SOURCE,
-            ) from None
+            typed = typed_source(function)
+            if typed is None:
+                raise CompileError(
+                    f"the source of {function.__name__}() is not available ({file})",
+                    hint=_NO_SOURCE,
+                ) from None
+            (file, lines), first = typed, 1
         indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
         cells = dict(zip(code.co_freevars, function.__closure__ or ()))
         return cls(

@@ -1,0 +1,57 @@
+"""Kernels typed at Python's own prompt, on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pty = pytest.importorskip("pty")
+pytest.importorskip("readline")
+
+TYPED = """
+import numpy as np
+import dsalang as dsa
+@dsa.jit
+def twice(x, out, BLOCK: dsa.constexpr):
+    offs = dsa.arange(0, BLOCK)
+    dsa.store(out + offs, 2 * dsa.load(x + offs))
+
+x = np.arange(8, dtype=np.float32); out = np.zeros_like(x)
+run = twice[(1,)](x, out, BLOCK=8)
+print("SUM", out.sum())
+@dsa.jit
+def wrong(x, BLOCK: dsa.constexpr):
+    dsa.store(x + dsa.arange(0, BLOCK), nothing)
+
+wrong[(1,)](x, BLOCK=8)
+print("DO" + "NE")
+"""
+
+
+def test_kernels_typed_at_the_prompt(tmp_path: Path) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "dumb"
+        os.environ["PYTHON_BASIC_REPL"] = "1"
+        os.chdir(tmp_path)
+        os.execv(sys.executable, [sys.executable, "-q", "-i"])
+    shown = b""
+    deadline = time.monotonic() + 120
+    for line in TYPED.strip("\n").split("\n"):
+        os.write(terminal, line.encode() + b"\n")
+    while b"DONE" not in shown and time.monotonic() < deadline:
+        try:
+            shown += os.read(terminal, 4096)
+        except OSError:
+            break
+    os.write(terminal, b"exit()\n")
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    text = shown.decode(errors="replace")
+    assert "SUM 56.0" in text
+    assert ":3:41: " in text and "nothing" in text  # the place in what was typed
+    assert "dsa.store(x + dsa.arange(0, BLOCK), nothing)" in text.split(":3:41: ", 1)[1]
