@@ -23,6 +23,7 @@ from suite import kernels
 
 import dsalang.language as tl
 from dsalang import Target
+from dsalang._backend.image.model import Image
 from dsalang._backend.isa.table import Engine
 from dsalang._runtime.memory import Memory
 from dsalang._runtime.reference.engine import run
@@ -181,13 +182,17 @@ def execute(shot: Shot, target: Target) -> Run:
     compiled = shot.kernel.compile(
         {name: signature[name] for name in ordered}, constants=shot.constants, target=target
     )
-    args = []
-    for k, argument in enumerate(compiled.image.arguments):
-        is_value = argument.name in shot.values and not argument.is_pointer
-        args.append(int(shot.values[argument.name]) if is_value else (k + 1) << 36)
-    grid = (*shot.grid, 1, 1)[:3]
-    options = Options(functional=False)
-    return run(compiled.image, target, args, (grid[0], grid[1], grid[2]), Memory([]), options)
+    return without_data(compiled.image, shot, target)
+
+
+def without_data(image: Image, shot: Shot, target: Target) -> Run:
+    """Run an image of a shot for its times only; arrays are addresses with nothing behind them."""
+    args = [
+        (number + 1) << 36 if argument.is_pointer else int(shot.values[argument.name])
+        for number, argument in enumerate(image.arguments)
+    ]
+    x, y, z = (*shot.grid, 1, 1)[:3]
+    return run(image, target, args, (x, y, z), Memory([]), Options(functional=False))
 
 
 def limits(shot: Shot, result: Run, target: Target) -> dict[str, float]:

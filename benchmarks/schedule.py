@@ -24,12 +24,8 @@ from suite import CASES
 
 import dsalang as dsa
 from dsalang import Target
-from dsalang._backend.image.model import Image
 from dsalang._jit.compiled import CompiledKernel, compile_kernel
 from dsalang._jit.specialize import from_signature
-from dsalang._runtime.memory import Memory
-from dsalang._runtime.reference.engine import run
-from dsalang._runtime.reference.options import Options
 
 
 @dataclass(frozen=True)
@@ -115,19 +111,11 @@ def roofline_lines(names: list[str], target: Target) -> Iterator[Line]:
         start = time.perf_counter()
         image = compile_kernel(source, replace(spec, grid=(x, y, z), fixed=integers), target)
         seconds = time.perf_counter() - start
-        flags = _cycles(compile_kernel(source, spec, target), shot, target)
-        static = _cycles(image, shot, target)
+        flagged = compile_kernel(source, spec, target)
+        flags = roofline.without_data(flagged, shot, target).cycles
+        static = roofline.without_data(image, shot, target).cycles
         kernel = CompiledKernel(source, spec, target, image)
         yield _line(row.name, kernel, flags, static, None, seconds)
-
-
-def _cycles(image: Image, shot: roofline.Shot, target: Target) -> int:
-    args = [
-        (number + 1) << 36 if argument.is_pointer else int(shot.values[argument.name])
-        for number, argument in enumerate(image.arguments)
-    ]
-    x, y, z = (*shot.grid, 1, 1)[:3]
-    return run(image, target, args, (x, y, z), Memory([]), Options(functional=False)).cycles
 
 
 def main() -> int:

@@ -405,6 +405,22 @@ class AtomicKind(IntEnum):
     CAS = 12
 
 
+ATOMIC_OPS: dict[AtomicKind, str] = {
+    AtomicKind.FADD: "fadd",
+    AtomicKind.IADD: "iadd",
+    AtomicKind.FMAX: "fmax",
+    AtomicKind.FMIN: "fmin",
+    AtomicKind.SMAX: "smax",
+    AtomicKind.SMIN: "smin",
+    AtomicKind.UMAX: "umax",
+    AtomicKind.UMIN: "umin",
+    AtomicKind.AND: "iand",
+    AtomicKind.OR: "ior",
+    AtomicKind.XOR: "ixor",
+}
+"""The elementwise operation that an atomic does; XCHG and CAS are none."""
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One instruction: an opcode's name, the engine whose queue it enters, and its field values.

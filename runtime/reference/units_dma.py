@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dsalang._backend import formats
 from dsalang._backend.cost import Fields, array, scalar, valid_box
-from dsalang._backend.isa.table import INVALID_OFFSET, NONE, AtomicKind
+from dsalang._backend.isa.table import ATOMIC_OPS, INVALID_OFFSET, NONE, AtomicKind
 from dsalang._backend.isa.vprog import VectorProgram
 from dsalang._backend.numerics import elementwise
 
@@ -172,21 +172,6 @@ def scatter(state: CoreState, fields: Fields, program: VectorProgram | None) -> 
     return elements.count
 
 
-_ATOMIC_OPS: dict[AtomicKind, str] = {
-    AtomicKind.FADD: "fadd",
-    AtomicKind.IADD: "iadd",
-    AtomicKind.FMAX: "fmax",
-    AtomicKind.FMIN: "fmin",
-    AtomicKind.SMAX: "smax",
-    AtomicKind.SMIN: "smin",
-    AtomicKind.UMAX: "umax",
-    AtomicKind.UMIN: "umin",
-    AtomicKind.AND: "iand",
-    AtomicKind.OR: "ior",
-    AtomicKind.XOR: "ixor",
-}
-
-
 def atomic(state: CoreState, fields: Fields, program: VectorProgram | None) -> int:
     """dma.atomic: read-modify-write one element after the other. Returns how many were not masked off."""
     elements = _ElementList(state, fields)
@@ -229,4 +214,4 @@ def _combine(
     if kind is AtomicKind.CAS:
         bits = UNSIGNED[fmt.bytes]
         return np.where(found.view(bits) == expected.view(bits), operand, found)
-    return elementwise.apply(_ATOMIC_OPS[kind], fmt, fmt, found, operand)
+    return elementwise.apply(ATOMIC_OPS[kind], fmt, fmt, found, operand)

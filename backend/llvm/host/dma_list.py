@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ... import formats
 from ...formats import Format
-from ...isa.table import INVALID_OFFSET, AtomicKind
+from ...isa.table import ATOMIC_OPS, INVALID_OFFSET, AtomicKind
 from . import lanes, ops
 from .abi import Slot
 from .build import I32, I64, PTR, VOID, Bool, Int, Value, constant, vector
@@ -19,20 +19,6 @@ from .unit import FAR, Unit
 from .walk import merge
 
 _UNSIGNED = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
-
-_COMBINE: dict[AtomicKind, str] = {
-    AtomicKind.FADD: "fadd",
-    AtomicKind.IADD: "iadd",
-    AtomicKind.FMAX: "fmax",
-    AtomicKind.FMIN: "fmin",
-    AtomicKind.SMAX: "smax",
-    AtomicKind.SMIN: "smin",
-    AtomicKind.UMAX: "umax",
-    AtomicKind.UMIN: "umin",
-    AtomicKind.AND: "iand",
-    AtomicKind.OR: "ior",
-    AtomicKind.XOR: "ixor",
-}
 
 
 class _List:
@@ -231,7 +217,7 @@ def _new(
     for value in (found, operand):
         one = unit.b.insert_element(constant(vector(value.type, 1), 0), value, constant(I32, 0))
         registers.append(Register(fmt, lanes.from_memory(unit, one, fmt)))
-    result = ops.apply(unit, _COMBINE[kind], fmt, fmt, registers)
+    result = ops.apply(unit, ATOMIC_OPS[kind], fmt, fmt, registers)
     bits = result.canonical(unit) if fmt.is_float else result.bits
     return unit.b.extract_element(lanes.to_memory(unit, bits, fmt), constant(I32, 0))
 
