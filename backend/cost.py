@@ -123,7 +123,7 @@ def issue_cycles(open_fields: int, target: Target) -> int:
 
 
 def _mma(fields: Fields, program: VectorProgram | None, target: Target) -> int:
-    formats_ = [formats.BY_CODE[scalar(fields, name)].name for name in ("fmt_a", "fmt_b")]
+    formats_ = [formats.OPERANDS_BY_CODE[scalar(fields, name)].name for name in ("fmt_a", "fmt_b")]
     slower = min(formats_, key=lambda name: target.tensor.macs_per_cycle[name])
     shape = tuple(scalar(fields, name) for name in ("m", "n", "k"))
     batch = scalar(fields, "batch")

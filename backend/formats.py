@@ -13,7 +13,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Format:
-    """A number format. `code` is its number in instruction encodings; `storage` the numpy dtype of an element."""
+    """A number format. `code` is its number in instruction encodings; `storage` the numpy dtype of an element.
+
+    In a packed format a stored element is a byte that holds two numbers, the first one in its low half.
+    """
 
     name: str
     code: int
@@ -26,6 +29,15 @@ class Format:
     def bytes(self) -> int:
         """Bytes of one element in SRAM and HBM."""
         return self.storage.itemsize
+
+    @property
+    def per_element(self) -> int:
+        """Numbers in a stored element: 2 in packed formats, 1 in all others."""
+        return 2 if self.bits == 4 else 1
+
+    def stored(self, count: int) -> int:
+        """Elements that hold `count` numbers."""
+        return -(-count // self.per_element)
 
     @property
     def is_float(self) -> bool:
@@ -65,6 +77,18 @@ FORMATS: tuple[Format, ...] = (
 BY_NAME: dict[str, Format] = {name: fmt for fmt in FORMATS for name in (fmt.name, *fmt.aliases)}
 BY_CODE: dict[int, Format] = {fmt.code: fmt for fmt in FORMATS}
 BY_STORAGE: dict[np.dtype[np.generic], Format] = {fmt.storage: fmt for fmt in FORMATS}
+
+
+PACKED: tuple[Format, ...] = (
+    _format("int4", 32, 4, "sint", np.uint8),
+    _format("uint4", 33, 4, "uint", np.uint8),
+    _format("fp4e2m1", 34, 4, "float", np.uint8),
+)
+"""Formats of two numbers per byte, which only the tensor engine reads; elsewhere they are bytes."""
+
+OPERANDS: dict[str, Format] = {**BY_NAME, **{fmt.name: fmt for fmt in PACKED}}
+"""By name, what an operand of the tensor engine may be."""
+OPERANDS_BY_CODE: dict[int, Format] = {**BY_CODE, **{fmt.code: fmt for fmt in PACKED}}
 
 
 def by_name(name: str) -> Format:

@@ -55,6 +55,7 @@ class Tensor:
     """The tensor engine of a core. `native_k` and `macs_per_cycle` are per format of the operands.
 
     `native_m` and `native_n` are M and N of the block that a `cube` takes, rows and columns of a systolic array.
+    With `block_scales` it takes operands whose blocks along K have a scale (E8M0).
     Without `overlap` a block, or a fold of a systolic array, starts when the one before it has left the engine.
     """
 
@@ -65,6 +66,7 @@ class Tensor:
     macs_per_cycle: Mapping[str, int]
     max_dim: int
     overlap: bool = True
+    block_scales: bool = False
 
     def native_k(self, fmt: str) -> int:
         """K of the native block for operands of a format: what one cycle takes."""
@@ -257,7 +259,7 @@ def _integer(value: Any, key: str, source: str, low: int, high: int) -> int:
 
 
 def _rates(name: str, value: Any, key: str, source: str) -> dict[str, int]:
-    allowed = COST_CLASSES if name == "op_cycles" else tuple(formats.BY_NAME)
+    allowed = COST_CLASSES if name == "op_cycles" else tuple(formats.OPERANDS)
     if not isinstance(value, dict) or not value:
         raise _bad(source, key, value, "a table of integers")
     for entry in value:

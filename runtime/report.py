@@ -255,7 +255,8 @@ def tensor_peak(image: Image, target: Target) -> tuple[str, int]:
     for template in image.templates:
         if template.instruction.op == "mma":
             names = [
-                formats.BY_CODE[scalar(template.instruction.fields, f)].name for f in _OPERANDS
+                formats.OPERANDS_BY_CODE[scalar(template.instruction.fields, f)].name
+                for f in _OPERANDS
             ]
             found.add(min(names, key=lambda name: rates.get(name, 0)))
     known = (found & rates.keys()) or rates.keys()

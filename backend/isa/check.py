@@ -30,6 +30,20 @@ def type_range(type_: str) -> tuple[int, int]:
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 
+SIZES = ("size", "batch", "m", "n", "k")
+"""Fields that count something; they are at least 1, but for the k of an mma, which may be 0."""
+PRESENT = ("scale_a", "scale_b")
+"""Optional addresses that are there when they come at run time: their absence is what the instruction is."""
+
+
+def run_time_range(name: str, type_: str) -> tuple[int, int]:
+    """Smallest and largest value that a run-time operand may have for a field of a type."""
+    low, high = type_range(type_)
+    if name in SIZES:
+        low = int(name != "k")
+    return low, NONE - 1 if name in PRESENT else high
+
+
 def default(field: Field) -> int | tuple[int, ...]:
     """The value of a field that an instruction does not mention."""
     value = NONE if field.optional else 0

@@ -32,6 +32,10 @@ In text, an instruction is `name.ENGINE field=value …` with the fields that di
 an open field, filled by operand j.
 """
 
+_PACKED = """Formats of 4 bits are packed: a byte holds two numbers that are neighbours along K, the first one in its low half. Only
+the operands A and B of an `mma` have them; for all other instructions such data are bytes.
+"""
+
 _PROGRAMS = """## Vector programs
 
 A `vexec` runs a vector program at every point of its iteration space: straight-line micro-ops on 32 registers.
@@ -57,6 +61,7 @@ def isa_page() -> str:
     """The text of `docs/isa.md`."""
     parts = [_HEAD, "## Engines\n\n" + _kinds(Engine)]
     parts.append("## Number formats\n\n" + _table(("code", "name", "bits", "kind"), _format_rows()))
+    parts.append(_PACKED)
     parts += map(_instruction, OPCODES)
     parts += [
         "## Kinds of reduce and scan\n\n" + _kinds(ReduceKind),
@@ -80,7 +85,7 @@ def _kinds(enum: type[IntEnum]) -> str:
 
 
 def _format_rows() -> Iterable[Sequence[object]]:
-    return ((fmt.code, fmt.name, fmt.bits, fmt.kind) for fmt in formats.FORMATS)
+    return ((fmt.code, fmt.name, fmt.bits, fmt.kind) for fmt in (*formats.FORMATS, *formats.PACKED))
 
 
 def _instruction(row: Opcode) -> str:

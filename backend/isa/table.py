@@ -33,6 +33,8 @@ MAX_VECTOR_INPUTS = 8
 MAX_VECTOR_SCALARS = 8
 MAX_VECTOR_OUTPUTS = 4
 VECTOR_REGISTERS = 32
+SCALE_BLOCK = 32
+"""Elements along K that share a scale, as OCP's microscaling formats have it."""
 
 
 class Engine(IntEnum):
@@ -52,7 +54,8 @@ QUEUED = (Engine.LD, Engine.ST, Engine.MM, Engine.VE)
 class Field:
     """A field of an instruction. `type` is one of u8 u16 u32 u64 i32 i64; `count` > 1 makes it an array.
 
-    `values` says how its numbers are named in text: "format", "reduce" (ReduceKind), "atomic" (AtomicKind), "program" (its number).
+    `values` says how its numbers are named in text: "format", "operand" (a format that the tensor engine multiplies),
+    "reduce" (ReduceKind), "atomic" (AtomicKind), "program" (its number).
     """
 
     name: str
@@ -127,6 +130,20 @@ def _vector_shape() -> tuple[Field, ...]:
     return (
         Field("ndim", "u8", doc="number of dims, 0 to 4"),
         Field("size", "u32", n, doc="iteration space per dim"),
+    )
+
+
+def _block_scales(name: str, row: str) -> tuple[Field, ...]:
+    return (
+        Field(
+            f"scale_{name}",
+            "u32",
+            role="sram_r",
+            optional=True,
+            doc=f"address of E8M0 bytes: per {row} one for every {SCALE_BLOCK} along K, contiguous",
+        ),
+        Field(f"ld_scale_{name}", "i32", doc=f"bytes between the scales of a {row} and the next"),
+        Field(f"batch_scale_{name}", "i32", doc="bytes between the scales of products"),
     )
 
 
@@ -218,8 +235,8 @@ OPCODES: tuple[Opcode, ...] = (
         16,
         (MM,),
         (
-            Field("fmt_a", "u8", doc="format of A", values="format"),
-            Field("fmt_b", "u8", doc="format of B", values="format"),
+            Field("fmt_a", "u8", doc="format of A", values="operand"),
+            Field("fmt_b", "u8", doc="format of B", values="operand"),
             Field(
                 "fmt_d",
                 "u8",
@@ -234,7 +251,11 @@ OPCODES: tuple[Opcode, ...] = (
             Field("n", "u32", doc="columns of D"),
             Field("k", "u32", doc="length of the products; 0 clears D"),
             Field("a", "u32", role="sram_r", doc="address of A"),
-            Field("lda", "i32", doc="bytes between stored rows of A"),
+            Field(
+                "lda",
+                "i32",
+                doc="bytes between stored rows of A; packed formats store pairs along K as bytes",
+            ),
             Field("batch_a", "i32", doc="bytes between products in A"),
             Field("b", "u32", role="sram_r", doc="address of B"),
             Field("ldb", "i32", doc="bytes between stored rows of B"),
@@ -242,6 +263,8 @@ OPCODES: tuple[Opcode, ...] = (
             Field("d", "u32", role="sram_rw", doc="address of D"),
             Field("ldd", "i32", doc="bytes between rows of D"),
             Field("batch_d", "i32", doc="bytes between products in D"),
+            *_block_scales("a", "row of A"),
+            *_block_scales("b", "column of B"),
         ),
         "matrix multiply-accumulate D[M,N] (+)= A[M,K]·B[K,N]",
     ),

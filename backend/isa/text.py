@@ -30,6 +30,7 @@ from .table import BY_NAME, NONE, AtomicKind, Engine, Field, Instruction, Reduce
 from .vector_ops import BY_NAME as VECTOR_OPS
 from .vprog import CONST, OUT, SPECIAL_CODES, MicroOp, VectorProgram
 
+_FORMATS = {"format": formats.BY_CODE, "operand": formats.OPERANDS_BY_CODE}
 _ENUMS: dict[str, type[IntEnum]] = {"reduce": ReduceKind, "atomic": AtomicKind}
 
 
@@ -140,8 +141,8 @@ def print_instruction(instruction: Instruction, open_fields: Sequence[str] = ())
 def _value(field: Field, value: int) -> str:
     if field.optional and value == NONE:
         return "none"
-    if field.values == "format" and value in formats.BY_CODE:
-        return formats.BY_CODE[value].name
+    if field.values in _FORMATS and value in _FORMATS[field.values]:
+        return _FORMATS[field.values][value].name
     if field.values in _ENUMS and value in _ENUMS[field.values]._value2member_map_:
         return _ENUMS[field.values](value).name.lower()
     is_address = field.role is not None and field.role != "sem"
@@ -191,8 +192,9 @@ def _parse_value(field: Field, text: str, name: str, operands: dict[int, str]) -
         return 0
     if field.optional and text == "none":
         return NONE
-    if field.values == "format" and text in formats.BY_NAME:
-        return formats.BY_NAME[text].code
+    for fmt in _FORMATS.get(field.values, {}).values():
+        if text == fmt.name or text in fmt.aliases:
+            return fmt.code
     if field.values in _ENUMS and text.upper() in _ENUMS[field.values].__members__:
         return int(_ENUMS[field.values][text.upper()])
     return _integer(text)

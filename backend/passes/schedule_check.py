@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from .. import cost
 from ..errors import InternalError
-from ..formats import BY_CODE, by_name
+from ..formats import BY_CODE, OPERANDS_BY_CODE, by_name
 from ..image.model import Template
-from ..isa.table import BY_NAME, NONE, QUEUED, Engine
+from ..isa.table import BY_NAME, NONE, QUEUED, SCALE_BLOCK, Engine
 from ..isa.vprog import VectorProgram
 from ..llvm.table_glue import TimedIssue
 from ..target import Target
@@ -168,6 +168,10 @@ def _walk(base: int, sizes: Sequence[int], strides: Sequence[int], width: int) -
     return low, high + width
 
 
+def _present(address: int) -> bool:
+    return address != NONE
+
+
 def _hbm_span(fields: Fields) -> Span:
     """First and last byte of the valid part of a box in HBM, relative to its `hbm` address."""
     box = cost.valid_box(fields)
@@ -184,9 +188,6 @@ def _spans(op: str, fields: Fields, program: VectorProgram | None) -> tuple[list
 
     def width(name: str) -> int:
         return BY_CODE[cost.scalar(fields, name)].bytes
-
-    def present(address: int) -> bool:
-        return address != NONE
 
     if op == "mma":
         return _mma_spans(fields)
@@ -207,7 +208,7 @@ def _spans(op: str, fields: Fields, program: VectorProgram | None) -> tuple[list
         reads = [_walk(cost.scalar(fields, "in"), sizes, strides, width("fmt"))]
         writes = []
         for name, bytes_ in (("out", width("fmt")), ("arg", 4)):
-            if name in fields and present(cost.scalar(fields, name)):
+            if name in fields and _present(cost.scalar(fields, name)):
                 strides = cost.array(fields, f"{name}_stride")
                 writes.append(_walk(cost.scalar(fields, name), sizes, strides, bytes_))
         return reads, writes
@@ -229,19 +230,23 @@ def _spans(op: str, fields: Fields, program: VectorProgram | None) -> tuple[list
 
 def _mma_spans(fields: Fields) -> tuple[list[Span], list[Span]]:
     batch, m, n, k = (cost.scalar(fields, name) for name in ("batch", "m", "n", "k"))
-    shapes = {
-        "a": (k, m) if cost.scalar(fields, "trans_a") else (m, k),
-        "b": (n, k) if cost.scalar(fields, "trans_b") else (k, n),
-        "d": (m, n),
-    }
-    spans = {}
-    for name, (rows, columns) in shapes.items():
-        fmt = BY_CODE[cost.scalar(fields, f"fmt_{name}")]
-        strides = [cost.scalar(fields, f"batch_{name}"), cost.scalar(fields, f"ld{name}")]
-        row = -(-columns * fmt.bits // 8)
-        spans[name] = _walk(cost.scalar(fields, name), (batch, rows), strides, row)
-    reads = [] if k == 0 else [spans["a"], spans["b"]]
-    return [*reads, spans["d"]], [spans["d"]]
+
+    def span(name: str, lead: str, rows: int, row_bytes: int) -> Span:
+        strides = [cost.scalar(fields, f"batch_{name}"), cost.scalar(fields, lead)]
+        return _walk(cost.scalar(fields, name), (batch, rows), strides, row_bytes)
+
+    result = span("d", "ldd", m, n * BY_CODE[cost.scalar(fields, "fmt_d")].bytes)
+    reads = []
+    for name, along in (("a", m), ("b", n)) if k else ():
+        fmt = OPERANDS_BY_CODE[cost.scalar(fields, f"fmt_{name}")]
+        rows, columns = along, fmt.stored(k)
+        if bool(cost.scalar(fields, f"trans_{name}")) != (name == "b"):
+            rows, columns = columns, rows
+        reads.append(span(name, f"ld{name}", rows, columns * fmt.bytes))
+        if _present(cost.scalar(fields, f"scale_{name}")):
+            scales = f"ld_scale_{name}"
+            reads.append(span(f"scale_{name}", scales, along, -(-k // SCALE_BLOCK)))
+    return [*reads, result], [result]
 
 
 def _dma_spans(op: str, fields: Fields, sizes: Sequence[int]) -> tuple[list[Span], list[Span]]:

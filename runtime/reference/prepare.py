@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from dsalang._backend.cost import Fields, FieldValue, issue_cycles, scalar
 from dsalang._backend.errors import DeviceError, ImageError
 from dsalang._backend.image.model import Image, Template
-from dsalang._backend.isa.check import BITS, check_program, normalized, type_range
+from dsalang._backend.isa.check import BITS, check_program, normalized, run_time_range
 from dsalang._backend.isa.table import BY_NAME, NONE, Engine
 from dsalang._backend.isa.vprog import VectorProgram
 from dsalang._backend.target import Target
 
-from .wellformed import SIZES, check_static
+from .wellformed import check_static
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,7 @@ class Prepared:
     def _fit(self, slot: OpenField, value: int) -> int:
         if slot.type in ("u64", "i64"):
             return value & (1 << 64) - 1 if slot.type == "u64" else value
-        low, high = type_range(slot.type)
-        if slot.name in SIZES:
-            low = int(slot.name != "k")
+        low, high = run_time_range(slot.name, slot.type)
         if low <= value <= high:
             return value
         entry = f".{slot.entry}" if slot.entry >= 0 else ""

@@ -14,9 +14,9 @@ from dsalang._backend import formats
 from dsalang._backend.cost import Fields, array, scalar
 from dsalang._backend.errors import DeviceError
 from dsalang._backend.formats import Format
-from dsalang._backend.isa.table import MAX_VECTOR_DIMS, NONE, ReduceKind
+from dsalang._backend.isa.table import MAX_VECTOR_DIMS, NONE, SCALE_BLOCK, ReduceKind
 from dsalang._backend.isa.vprog import CONST, IN, INDEX, OUT, SCALAR, MicroOp, VectorProgram
-from dsalang._backend.numerics import convert, elementwise, matmul, nan, reduce
+from dsalang._backend.numerics import blocks, convert, elementwise, matmul, nan, reduce
 
 from .state import UNSIGNED, Array, CoreState
 from .units_dma import atomic, gather, load, scatter, store
@@ -24,16 +24,35 @@ from .units_dma import atomic, gather, load, scatter, store
 Semantic = Callable[[CoreState, Fields, VectorProgram | None], int | None]
 
 
-def _matrix(
-    state: CoreState, fields: Fields, name: str, rows: str, columns: str, transposed: bool
-) -> Array:
-    """Operand `name` of an mma as [batch, rows, columns]."""
-    fmt = formats.BY_CODE[scalar(fields, f"fmt_{name}")]
-    shape = [scalar(fields, "batch"), scalar(fields, rows), scalar(fields, columns)]
+def _operand(state: CoreState, fields: Fields, name: str, integers: bool) -> Array:
+    """A as [batch, M, K] or B as [batch, K, N], in a format of one number per element and without scales."""
+    fmt = formats.OPERANDS_BY_CODE[scalar(fields, f"fmt_{name}")]
+    batch, k = scalar(fields, "batch"), scalar(fields, "k")
+    along = scalar(fields, "m" if name == "a" else "n")
+    axis = 2 if name == "a" else 1
+    shape = [batch, along, along]
+    shape[axis] = fmt.stored(k)
     strides = [scalar(fields, f"batch_{name}"), scalar(fields, f"ld{name}"), fmt.bytes]
-    if transposed:
+    if scalar(fields, f"trans_{name}"):
         strides[1:] = reversed(strides[1:])
-    return state.sram_read(scalar(fields, name), shape, strides, fmt.storage)
+    values = state.sram_read(scalar(fields, name), shape, strides, fmt.storage)
+    if fmt.per_element > 1:
+        values = blocks.unpacked(values, fmt, axis, k)
+    scales = _scales(state, fields, name, along, axis)
+    if scales is None and (integers or fmt.is_float):
+        return values
+    return blocks.scaled(values, scales, axis)
+
+
+def _scales(state: CoreState, fields: Fields, name: str, along: int, axis: int) -> Array | None:
+    """The scales of an operand with their blocks along `axis`, None where it has none."""
+    address = scalar(fields, f"scale_{name}")
+    if address == NONE:
+        return None
+    shape = (scalar(fields, "batch"), along, -(-scalar(fields, "k") // SCALE_BLOCK))
+    strides = (scalar(fields, f"batch_scale_{name}"), scalar(fields, f"ld_scale_{name}"), 1)
+    scales = state.sram_read(address, shape, strides, UNSIGNED[1])
+    return scales if axis == 2 else scales.swapaxes(1, 2)
 
 
 def mma(state: CoreState, fields: Fields, program: VectorProgram | None) -> None:
@@ -41,16 +60,17 @@ def mma(state: CoreState, fields: Fields, program: VectorProgram | None) -> None
 
     With k = 0 the operands A and B are not there, and D becomes 0 (or stays).
     """
-    fmt_a, fmt_b, fmt_d = (formats.BY_CODE[scalar(fields, f"fmt_{x}")] for x in "abd")
+    fmt_d = formats.BY_CODE[scalar(fields, "fmt_d")]
     accumulate = bool(scalar(fields, "accumulate"))
     shape = (scalar(fields, "batch"), scalar(fields, "m"), scalar(fields, "n"))
     if scalar(fields, "k") == 0:
         if not accumulate:
             _result(state, fields, fmt_d)[...] = np.zeros(shape, fmt_d.storage)
         return
-    a = _matrix(state, fields, "a", "m", "k", bool(scalar(fields, "trans_a")))
-    b = _matrix(state, fields, "b", "k", "n", bool(scalar(fields, "trans_b")))
-    start = _matrix(state, fields, "d", "m", "n", False) if accumulate else None
+    integers = not fmt_d.is_float
+    a, b = (_operand(state, fields, name, integers) for name in "ab")
+    fmt_a, fmt_b = formats.BY_STORAGE[a.dtype], formats.BY_STORAGE[b.dtype]
+    start = _accumulator(state, fields, fmt_d) if accumulate else None
     results = np.empty(shape, fmt_d.storage)
     for i in range(len(results)):
         acc = None if start is None else start[i]
@@ -58,6 +78,15 @@ def mma(state: CoreState, fields: Fields, program: VectorProgram | None) -> None
         if overflow:
             raise overflow_error(state, fields)
     _result(state, fields, fmt_d)[...] = results
+
+
+def _accumulator(state: CoreState, fields: Fields, fmt: Format) -> Array:
+    return state.sram_read(scalar(fields, "d"), *_walk_of_d(fields, fmt), fmt.storage)
+
+
+def _walk_of_d(fields: Fields, fmt: Format) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    shape = (scalar(fields, "batch"), scalar(fields, "m"), scalar(fields, "n"))
+    return shape, (scalar(fields, "batch_d"), scalar(fields, "ldd"), fmt.bytes)
 
 
 def overflow_error(state: CoreState, fields: Fields) -> DeviceError:
@@ -70,9 +99,7 @@ def overflow_error(state: CoreState, fields: Fields) -> DeviceError:
 
 
 def _result(state: CoreState, fields: Fields, fmt: Format) -> Array:
-    shape = (scalar(fields, "batch"), scalar(fields, "m"), scalar(fields, "n"))
-    strides = (scalar(fields, "batch_d"), scalar(fields, "ldd"), fmt.bytes)
-    return state.sram_write(scalar(fields, "d"), shape, strides, fmt.storage)
+    return state.sram_write(scalar(fields, "d"), *_walk_of_d(fields, fmt), fmt.storage)
 
 
 def _entry(fields: Fields, name: str, operand: int, ndim: int) -> tuple[int, ...]:

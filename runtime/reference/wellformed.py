@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from dsalang._backend import formats
 from dsalang._backend.cost import Fields, array, scalar
+from dsalang._backend.isa.check import SIZES
 from dsalang._backend.isa.table import BY_NAME, NONE, AtomicKind, Field, ReduceKind
 from dsalang._backend.isa.vprog import VectorProgram
 from dsalang._backend.target import Target
@@ -27,8 +28,7 @@ STATIC = (
 )
 """Fields that decide what an instruction is; no run-time operand may fill them."""
 
-SIZES = ("size", "batch", "m", "n", "k")
-"""Fields that count something; they are at least 1, but for the k of an mma, which may be 0."""
+_FORMATS = {"format": formats.BY_CODE, "operand": formats.OPERANDS_BY_CODE}
 
 
 def check_static(
@@ -41,7 +41,7 @@ def check_static(
     for field in BY_NAME[op].fields:
         _check_field(op, field, fields, open_)
     if op == "mma":
-        _check_mma(fields, target)
+        _check_mma(fields, open_, target)
     if program is not None:
         for name, operands in (("in", program.inputs), ("out", program.outputs)):
             addresses = array(fields, name)
@@ -60,7 +60,7 @@ def _check_field(op: str, field: Field, fields: Fields, open_: Collection[str]) 
         raise ValueError(f"{op}: {scalar(fields, name)} dims")
     elif name == "axis" and scalar(fields, name) >= scalar(fields, "ndim"):
         raise ValueError(f"{op}: no axis {scalar(fields, name)}")
-    elif name.startswith("fmt") and scalar(fields, name) not in formats.BY_CODE:
+    elif name.startswith("fmt") and scalar(fields, name) not in _FORMATS[field.values]:
         raise ValueError(f"{op}: unknown format {scalar(fields, name)}")
     elif name == "kind":
         (AtomicKind if op == "dma.atomic" else ReduceKind)(scalar(fields, name))
@@ -84,13 +84,20 @@ def _check_sizes(op: str, field: Field, fields: Fields, open_: Collection[str]) 
             raise ValueError(f"{op}: {name} is {size}")
 
 
-def _check_mma(fields: Fields, target: Target) -> None:
-    fmt_a, fmt_b, fmt_d = (formats.BY_CODE[scalar(fields, f"fmt_{x}")] for x in "abd")
+def _check_mma(fields: Fields, open_: Collection[str], target: Target) -> None:
+    fmt_a, fmt_b, fmt_d = (formats.OPERANDS_BY_CODE[scalar(fields, f"fmt_{x}")] for x in "abd")
     for fmt in (fmt_a, fmt_b):
         if fmt.name not in target.tensor.macs_per_cycle:
             raise ValueError(f"the tensor engine of {target.name} does not multiply {fmt}")
-    results = ("fp32", "bf16") if fmt_a.is_float else ("int32",)
-    if fmt_a.is_float != fmt_b.is_float or fmt_d.name not in results:
+    blocks = fmt_a.is_float != fmt_b.is_float or any(
+        scalar(fields, name) != NONE or name in open_ for name in ("scale_a", "scale_b")
+    )
+    if blocks and not target.tensor.block_scales:
+        raise ValueError(
+            f"the tensor engine of {target.name} takes neither block scales nor integers beside floats"
+        )
+    results = ("fp32", "bf16") if blocks or fmt_a.is_float else ("int32",)
+    if fmt_d.name not in results:
         raise ValueError(f"mma of {fmt_a} by {fmt_b} into {fmt_d} does not exist")
     for name in ("m", "n", "k"):
         if scalar(fields, name) > target.tensor.max_dim:

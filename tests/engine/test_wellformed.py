@@ -38,7 +38,11 @@ REDUCE = {"fmt": 13, "ndim": 1, "size": (4,)}
     ("mma", {**MMA, "k": 1 << 20}, "above the 65536 of edge"),
     ("mma", {**MMA, "fmt_a": 3, "fmt_b": 3}, "does not multiply int32"),
     ("mma", {**MMA, "fmt_d": 3}, "mma of fp16 by fp16 into int32 does not exist"),
-    ("mma", {**MMA, "fmt_b": 1}, "mma of fp16 by int8 into fp32 does not exist"),
+    ("mma", {**MMA, "fmt_b": 1, "fmt_d": 3}, "mma of fp16 by int8 into int32 does not exist"),
+    ("mma", {**MMA, "fmt_a": 32, "fmt_b": 1}, "mma of int4 by int8 into fp32 does not exist"),
+    ("mma", {**MMA, "fmt_a": 1, "fmt_b": 1, "fmt_d": 3, "scale_a": 0}, "int8 by int8 into int32"),
+    ("mma", {**MMA, "fmt_d": 34}, "unknown format 34"),
+    ("reduce", {**REDUCE, "fmt": 34}, "unknown format 34"),
     ("vexec", {"program": 4}, "no vector program 4"),
 ])  # fmt: skip
 def test_malformed_templates(op: str, fields: dict[str, Any], match: str) -> None:

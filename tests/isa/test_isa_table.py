@@ -26,7 +26,7 @@ def test_rows_are_well_formed():
         assert len({field.name for field in row.fields}) == len(row.fields)
         for field in row.fields:
             assert field.type in BITS and field.count >= 1 and field.role in roles
-            assert field.values in ("", "format", "reduce", "atomic", "program")
+            assert field.values in ("", "format", "operand", "reduce", "atomic", "program")
             if field.role and field.role.startswith("sram"):
                 assert field.type == "u32"
             if field.role and field.role.startswith("hbm"):

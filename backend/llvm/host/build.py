@@ -156,6 +156,10 @@ class Code:
             return x if y else 0
         return self.b.mul(x, self.i64(wrap(y)))
 
+    def shift_right(self, x: Int, count: int) -> Int:
+        """x / 2^count, rounded down."""
+        return x >> count if isinstance(x, int) else self.b.ashr(x, constant(I64, count))
+
     def compare(self, test: str, x: Int, y: Int) -> Bool:
         """A signed comparison."""
         if isinstance(x, int) and isinstance(y, int):

@@ -54,7 +54,32 @@ def widen(code: Code, bits: Value, fmt: Format) -> Value:
     if fmt.name == "fp8e5m2":
         wide = b.zext(bits, _like(bits, I16))
         return widen(code, b.shl(wide, constant(wide.type, 8)), formats.by_name("fp16"))
+    if fmt.name == "fp4e2m1":
+        return _widen_e2m1(code, bits)
     return _widen_e4m3(code, bits)
+
+
+def _widen_e2m1(code: Code, bits: Value) -> Value:
+    """Codes of 4 bits: as fp16 with the exponent 14 too low, which also makes the subnormal right."""
+    b = code.b
+    half = b.zext(bits, _like(bits, I16))
+    magnitude = b.shl(b.and_(half, constant(half.type, 7)), constant(half.type, 9))
+    sign = b.shl(b.and_(half, constant(half.type, 8)), constant(half.type, 12))
+    pattern = b.bitcast(b.or_(magnitude, sign), _like(bits, F16))
+    value = b.fpext(pattern, _like(bits, F32))
+    return b.fmul(value, constant(value.type, 2.0**14))
+
+
+def powers(code: Code, bits: Value) -> Value:
+    """E8M0 as fp32: 2^(code - 127), which is subnormal for 0; 255 is NaN."""
+    b = code.b
+    wide = b.zext(bits, _like(bits, I32))
+    pattern = b.shl(wide, constant(wide.type, 23))
+    zero = b.icmp_unsigned("==", wide, constant(wide.type, 0))
+    pattern = b.select(zero, constant(wide.type, 1 << 22), pattern)
+    nan = b.icmp_unsigned("==", wide, constant(wide.type, 255))
+    pattern = b.select(nan, constant(wide.type, FLOAT_LAYOUTS["fp32"].nan), pattern)
+    return b.bitcast(pattern, _like(bits, F32))
 
 
 def _widen_e4m3(code: Code, bits: Value) -> Value:

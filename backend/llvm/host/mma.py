@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ... import formats
+from ...isa.table import SCALE_BLOCK
 from . import lanes, mma_plain, mma_tiled
 from .build import Int, constant
-from .mma_model import Matrix, Product
+from .mma_model import Matrix, Product, Scales
 from .unit import Unit
 from .walk import injective
 
@@ -20,9 +23,7 @@ def emit(unit: Unit) -> None:
             _clear(unit, batch, m, n, _matrix(unit, "d", batch, m, n, False))
 
     def multiply() -> None:
-        trans_a, trans_b = (unit.static(f"trans_{x}") != 0 for x in "ab")
-        a = _matrix(unit, "a", batch, m, k, trans_a)
-        b = _matrix(unit, "b", batch, k, n, trans_b)
+        a, b = (_operand(unit, name) for name in "ab")
         d = _matrix(unit, "d", batch, m, n, False)
         product = Product(batch, m, n, k, a, b, d, accumulate)
         (mma_tiled.emit if _tiled(product) else mma_plain.emit)(unit, product)
@@ -32,8 +33,25 @@ def emit(unit: Unit) -> None:
     unit.when(unit.negate(empty), multiply)
 
 
+def _operand(unit: Unit, name: str) -> Matrix:
+    """A as [M, K] or B as [K, N], with its scales."""
+    batch, k = unit.field("batch"), unit.field("k")
+    along = unit.field("m" if name == "a" else "n")
+    fmt = formats.OPERANDS_BY_CODE[unit.static(f"fmt_{name}")]
+    stored = unit.shift_right(unit.add(k, 1), 1) if fmt.per_element == 2 else k
+    shape = (along, stored) if name == "a" else (stored, along)
+    matrix = _matrix(unit, name, batch, *shape, unit.static(f"trans_{name}") != 0)
+    address = unit.field(f"scale_{name}")
+    if not unit.present(address):
+        return matrix
+    step, lead = unit.field(f"batch_scale_{name}"), unit.field(f"ld_scale_{name}")
+    count = unit.shift_right(unit.add(k, SCALE_BLOCK - 1), SCALE_BLOCK.bit_length() - 1)
+    range_ = unit.check_sram(address, (batch, along, count), (step, lead, 1), 1)
+    return replace(matrix, scales=Scales(address, step, lead, range_))
+
+
 def _matrix(unit: Unit, name: str, batch: Int, rows: Int, columns: Int, transposed: bool) -> Matrix:
-    fmt = formats.BY_CODE[unit.static(f"fmt_{name}")]
+    fmt = formats.OPERANDS_BY_CODE[unit.static(f"fmt_{name}")]
     step, lead, width = unit.field(f"batch_{name}"), unit.field(f"ld{name}"), fmt.bytes
     strides = (step, width, lead) if transposed else (step, lead, width)
     address = unit.field(name)
@@ -43,7 +61,8 @@ def _matrix(unit: Unit, name: str, batch: Int, rows: Int, columns: Int, transpos
 
 def _tiled(p: Product) -> bool:
     """Whether the tiled kernel can do it: sizes and row strides known, no element of D written twice."""
-    known = (p.m, p.n, p.k, *p.a.strides[1:], *p.b.strides[1:])
+    known = [p.m, p.n, p.k, *p.a.strides[1:], *p.b.strides[1:]]
+    known += [matrix.scales.lead for matrix in (p.a, p.b) if matrix.scales]
     if not all(isinstance(x, int) for x in known):
         return False
     most = 255 * 255 if p.a.fmt.name == p.b.fmt.name == "uint8" else 255 * 128

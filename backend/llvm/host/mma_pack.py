@@ -14,7 +14,21 @@ import llvmlite.ir as ir
 from ... import formats
 from ...formats import Format
 from . import lanes
-from .build import F32, I16, I32, I64, PTR, VOID, Code, Int, Value, constant, vector
+from .build import (
+    F32,
+    I8,
+    I16,
+    I32,
+    I64,
+    PTR,
+    VOID,
+    Code,
+    Int,
+    Value,
+    constant,
+    list_constant,
+    vector,
+)
 from .unit import Unit
 from .walk import Elements, load_elements, mask_below
 
@@ -23,7 +37,10 @@ _RAW = {1: "uint8", 2: "uint16", 4: "uint32"}
 
 @dataclass(frozen=True)
 class Packing:
-    """How stored elements become 32-bit ones: `group` of them each, bytes with their top bit flipped if `flip`."""
+    """How numbers become 32-bit elements.
+
+    `group` of them make one, bytes with their top bit flipped if `flip`; a group of 1 is fp32.
+    """
 
     fmt: Format
     group: int = 1
@@ -32,19 +49,73 @@ class Packing:
     @property
     def element(self) -> ir.Type:
         """The LLVM type of an element."""
-        return F32 if self.fmt.is_float else I32
+        return F32 if self.group == 1 else I32
+
+    @property
+    def packed(self) -> bool:
+        """Whether a stored byte holds two numbers."""
+        return self.fmt.per_element == 2
+
+    def bytes_along(self, unit: Unit, count: Int) -> Int:
+        """Bytes of `count` numbers along K; even ones where they are packed."""
+        return unit.shift_right(count, 1) if self.packed else unit.mul(count, self.fmt.bytes)
 
     def steps(self, k: int) -> int:
         """Elements along K."""
         return -(-k // self.group)
 
 
+def half_of(unit: Unit, fmt: Format, pairs: Value, k: Int) -> Value:
+    """Number k of each pair of numbers k & ~1 and k | 1."""
+    shift = unit.mul(k & 1, 4) if isinstance(k, int) else None
+    if shift is None:
+        odd = unit.b.trunc(unit.b.and_(k, constant(I64, 1)), I8)
+        shift = unit.splat(unit.b.shl(odd, constant(I8, 2)), pairs.type.count)
+    else:
+        shift = constant(pairs.type, shift)
+    codes = unit.b.and_(unit.b.lshr(pairs, shift), constant(pairs.type, 15))
+    return _numbers(unit, fmt, codes)
+
+
+def _numbers(unit: Unit, fmt: Format, codes: Value) -> Value:
+    """Codes of 4 bits as int8, as uint8, or as they are for a float format."""
+    if fmt.is_float or not fmt.is_signed:
+        return codes
+    eight = constant(codes.type, 8)
+    return unit.b.sub(unit.b.xor(codes, eight), eight)
+
+
+def _flipped(unit: Unit, packing: Packing, value: Value) -> Value:
+    return unit.b.xor(value, constant(value.type, 0x80)) if packing.flip else value
+
+
 def _raw(unit: Unit, packing: Packing, pointer: Value, valid: int, count: int) -> Value:
-    """`count` stored elements, of which the first `valid` exist; the others are 0 (or flipped)."""
+    """`count` stored elements, of which the first `valid` exist; the others are 0."""
     fmt = packing.fmt
     where = Elements(pointer, fmt.bytes, count, mask_below(unit, valid, count))
-    value = load_elements(unit, formats.by_name(_RAW[fmt.bytes]), where)
-    return unit.b.xor(value, constant(value.type, 0x80)) if packing.flip else value
+    return load_elements(unit, formats.by_name(_RAW[fmt.bytes]), where)
+
+
+def _raw_along(unit: Unit, packing: Packing, pointer: Value, valid: int, count: int) -> Value:
+    """`count` numbers that are neighbours along K, of which `valid` exist; the others are 0 (or flipped)."""
+    if not packing.packed:
+        return _flipped(unit, packing, _raw(unit, packing, pointer, valid, count))
+    b, pairs = unit.b, count // 2
+    stored = _raw(unit, packing, pointer, -(-valid // 2), pairs)
+    low = b.and_(stored, constant(stored.type, 15))
+    high = b.lshr(stored, constant(stored.type, 4))
+    codes = unit.shuffle(low, high, [pairs * (k & 1) + k // 2 for k in range(count)])
+    if valid < count and valid & 1:  # the last high half is nobody's
+        keep = list_constant(I8, [15 if k < valid else 0 for k in range(count)])
+        codes = b.and_(codes, keep)
+    return _flipped(unit, packing, _numbers(unit, packing.fmt, codes))
+
+
+def _float(unit: Unit, fmt: Format, raw: Value) -> Value:
+    """Numbers as fp32."""
+    if fmt.is_float:
+        return lanes.widen(unit, raw, fmt)
+    return (unit.b.sitofp if fmt.is_signed else unit.b.uitofp)(raw, vector(F32, raw.type.count))
 
 
 def _short(unit: Unit, fmt: Format, raw: Value) -> Value:
@@ -55,20 +126,23 @@ def _short(unit: Unit, fmt: Format, raw: Value) -> Value:
 def along_k(unit: Unit, packing: Packing, pointer: Value, valid: int) -> Value:
     """One vector of elements from a stored row that runs along K, where `valid` stored elements are left."""
     count = unit.host.lanes
-    raw = _raw(unit, packing, pointer, valid, packing.group * count)
-    if packing.fmt.is_float:
-        return lanes.widen(unit, raw, packing.fmt)
+    raw = _raw_along(unit, packing, pointer, valid, packing.group * count)
+    if packing.group == 1:
+        return _float(unit, packing.fmt, raw)
     if packing.group == 2:
         raw = _short(unit, packing.fmt, raw)
     return unit.b.bitcast(raw, vector(I32, count))
 
 
-def across_k(unit: Unit, packing: Packing, rows: Sequence[Value], valid: int) -> Value:
-    """One vector of elements from up to `group` stored rows across K; rows that are not there are 0."""
+def across_k(unit: Unit, packing: Packing, rows: Sequence[tuple[Value, Int]], valid: int) -> Value:
+    """One vector of elements from the stored rows of up to `group` numbers k; rows that are not there are 0."""
     b, count = unit.b, unit.host.lanes
-    raw = [_raw(unit, packing, row, valid, count) for row in rows]
-    if packing.fmt.is_float:
-        return lanes.widen(unit, raw[0], packing.fmt)
+    raw = [_raw(unit, packing, row, valid, count) for row, _ in rows]
+    if packing.packed:
+        raw = [half_of(unit, packing.fmt, x, k) for x, (_, k) in zip(raw, rows)]
+    raw = [_flipped(unit, packing, x) for x in raw]
+    if packing.group == 1:
+        return _float(unit, packing.fmt, raw[0])
     word = vector(I32, count)
     total = constant(word, 0)
     for r, value in enumerate(raw):
@@ -94,12 +168,14 @@ def pack_across(
     group = packing.group
 
     def step(i: Int, rows: int) -> None:
-        first = unit.at(source, unit.mul(i, group * lead))
+        numbers = [unit.add(unit.mul(i, group), r) for r in range(rows)]
+        stored = [unit.shift_right(k, 1) if packing.packed else k for k in numbers]
+        starts = [unit.at(source, unit.mul(row, lead)) for row in stored]
         to = unit.at(panel, unit.mul(i, row_bytes))
 
         def piece(c: Int, valid: int) -> None:
             at = unit.mul(c, packing.fmt.bytes)
-            places = [unit.at(first, unit.add(at, r * lead)) for r in range(rows)]
+            places = [(unit.at(row, at), k) for row, k in zip(starts, numbers)]
             unit.store(across_k(unit, packing, places, valid), to, unit.mul(c, 4))
 
         _pieces(unit, columns, unit.host.lanes, piece)
@@ -133,13 +209,14 @@ def pack_along(
     row_bytes: int,
 ) -> None:
     """to[row][step] from stored rows that run along K."""
-    fmt, group = packing.fmt, packing.group
+    group = packing.group
 
     def row(i: Int) -> None:
         start, target = unit.at(source, unit.mul(i, lead)), unit.at(to, unit.mul(i, row_bytes))
 
         def piece(c: Int, valid: int) -> None:
-            value = along_k(unit, packing, unit.at(start, unit.mul(c, fmt.bytes)), valid)
+            place = unit.at(start, packing.bytes_along(unit, c))
+            value = along_k(unit, packing, place, valid)
             unit.store(value, target, unit.mul(c, 4 // group))
 
         _pieces(unit, k, group * unit.host.lanes, piece)
@@ -164,7 +241,7 @@ def pack_transposed(
 
     def block(c: Int, many: int, at: Int, valid: int) -> None:
         """Steps from stored element `at` on (`valid` are left), columns c … c + many."""
-        start = unit.at(source, unit.add(unit.mul(c, lead), unit.mul(at, fmt.bytes)))
+        start = unit.at(source, unit.add(unit.mul(c, lead), packing.bytes_along(unit, at)))
         target = unit.at(panel, unit.add(unit.mul(at, row_bytes // group), unit.mul(c, 4)))
         steps = constant(I64, min(packing.steps(valid), count))
         if fmt.name == "fp32" and many == count and valid >= count:

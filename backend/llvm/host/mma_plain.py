@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import llvmlite.ir as ir
+
 from ...formats import Format
-from . import lanes
-from .build import F32, I32, I64, PTR, VOID, Int, Value, constant, vector
-from .mma_model import Product, report_overflow
+from ...isa.table import SCALE_BLOCK
+from . import lanes, mma_pack
+from .build import F32, I8, I32, I64, PTR, VOID, Int, Value, constant, vector
+from .mma_model import Matrix, Product, report_overflow
 from .unit import Unit
 
 
@@ -16,20 +19,19 @@ def emit(unit: Unit, p: Product) -> None:
     results = unit.call("malloc", PTR, unit.i64(unit.mul(p.batch, aside[0])))
     overflow = unit.allocate(8)
     unit.store(constant(I64, 0), overflow)
-    a, b, d = (unit.at(unit.sram, x.address) for x in (p.a, p.b, p.d))
-    a_step, b_step = p.a.strides[2], p.b.strides[1]
+    d = unit.at(unit.sram, p.d.address)
 
     def element(at: list[Int]) -> None:
         def turn(k: Int, value: Value) -> list[Value]:
-            x = _read(unit, p.a.fmt, a, unit.add(at[0], unit.mul(k, a_step)))
-            y = _read(unit, p.b.fmt, b, unit.add(at[1], unit.mul(k, b_step)))
+            x = _read(unit, p, p.a, p.a.strides[2], at[0], at[4], k)
+            y = _read(unit, p, p.b, p.b.strides[1], at[1], at[5], k)
             if p.integers:
                 return [unit.b.add(value, unit.b.mul(x, y))]
             return [unit.math("fma", x, y, value)]
 
         start = constant(I64 if p.integers else F32, 0)
         if p.accumulate:
-            start = _read(unit, p.d.fmt, d, at[2])
+            start = _number(unit, p.d.fmt, unit.load(_one(lanes.storage(p.d.fmt)), d, at[2]))
         (value,) = unit.loop(0, p.k, turn, carried=[start])
         if p.integers:
             value = _short(unit, value, overflow)
@@ -44,7 +46,8 @@ def emit(unit: Unit, p: Product) -> None:
 
     sizes = (p.batch, p.m, p.n)
     rows, columns = (*p.a.strides[:2], 0), (p.b.strides[0], 0, p.b.strides[2])
-    unit.walk(sizes, [rows, columns, p.d.strides, aside], element)
+    scales = _scale_walk(p.a, 1), _scale_walk(p.b, 2)
+    unit.walk(sizes, [rows, columns, p.d.strides, aside, *scales], element)
     unit.walk(sizes, [p.d.strides, aside], write)
     unit.call("free", VOID, results)
     report_overflow(unit, unit.compare("==", unit.load(I64, overflow), 0))
@@ -59,9 +62,43 @@ def _short(unit: Unit, value: Value, overflow: Value) -> Value:
     return short
 
 
-def _read(unit: Unit, fmt: Format, base: Value, offset: Int) -> Value:
+def _scale_walk(matrix: Matrix, dim: int) -> tuple[Int, Int, Int]:
+    """Bytes between scales per product, row and column; `dim` is the one that the scales go along."""
+    if matrix.scales is None:
+        return 0, 0, 0
+    lead = [0, matrix.scales.lead, matrix.scales.lead]
+    lead[3 - dim] = 0
+    return matrix.scales.batch, lead[1], lead[2]
+
+
+def _one(type_: ir.Type) -> ir.Type:
+    return vector(type_, 1)
+
+
+def _read(
+    unit: Unit, p: Product, matrix: Matrix, step: Int, offset: Int, scale: Int, k: Int
+) -> Value:
+    """Number k of a row or column that starts at an offset: fp32 with its scale, or i64."""
+    fmt, start = matrix.fmt, unit.at(unit.sram, matrix.address)
+    place = unit.shift_right(k, 1) if fmt.per_element == 2 else k
+    value = unit.load(_one(lanes.storage(fmt)), start, unit.add(offset, unit.mul(place, step)))
+    if fmt.per_element == 2:
+        value = mma_pack.half_of(unit, fmt, value, k)
+    number = _number(unit, fmt, value)
+    if p.integers:
+        return number
+    if not fmt.is_float:
+        number = (unit.b.sitofp if fmt.is_signed else unit.b.uitofp)(number, F32)
+    if matrix.scales is None:
+        return number
+    block = unit.shift_right(k, SCALE_BLOCK.bit_length() - 1)
+    codes = unit.load(_one(I8), unit.at(unit.sram, matrix.scales.address), unit.add(scale, block))
+    factor = unit.b.extract_element(lanes.powers(unit, codes), constant(I32, 0))
+    return unit.b.fmul(number, factor)
+
+
+def _number(unit: Unit, fmt: Format, value: Value) -> Value:
     """One element as fp32 or i64."""
-    value = unit.load(vector(lanes.storage(fmt), 1), base, offset)
     first = constant(I32, 0)
     if fmt.is_float:
         return unit.b.extract_element(lanes.widen(unit, value, fmt), first)

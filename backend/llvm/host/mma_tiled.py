@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ... import formats
-from . import lanes, mma_pack
-from .build import F32, I1, I8, I16, I32, PTR, VOID, Int, Value, constant, vector
+from . import lanes, mma_pack, mma_scale
+from .build import F32, I1, I8, I16, I32, PTR, VOID, Bool, Int, Value, constant, vector
 from .host import Host
 from .mma_model import Product, report_overflow
 from .mma_pack import Packing
@@ -69,9 +69,10 @@ def emit(unit: Unit, product: Product) -> None:
     """The body of an mma with known sizes."""
     t = _Tiled(unit, product)
     d = product.d
-    clash = unit.either(
-        unit.overlaps(d.range, product.a.range), unit.overlaps(d.range, product.b.range)
-    )
+    clash: Bool = False
+    for source in (product.a, product.b, product.a.scales, product.b.scales):
+        if source is not None:
+            clash = unit.either(clash, unit.overlaps(d.range, source.range))
     own = unit.at(unit.sram, d.address)
     target, kept = unit.redirect(clash, own, d.range, d.address, copy_in=product.accumulate)
     memory, heap = _scratch(t)
@@ -90,11 +91,12 @@ def emit(unit: Unit, product: Product) -> None:
 
 
 def _a_direct(t: _Tiled) -> bool:
-    return bool(t.p.a.fmt.name == "fp32")
+    return bool(t.p.a.fmt.name == "fp32" and not t.p.a.scales)
 
 
 def _b_direct(t: _Tiled) -> bool:
-    return bool(t.p.b.fmt.name == "fp32" and t.p.b.strides[2] == 4 and t.m <= _DIRECT_ROWS)
+    plain = t.p.b.fmt.name == "fp32" and t.p.b.strides[2] == 4 and not t.p.b.scales
+    return bool(plain and t.m <= _DIRECT_ROWS)
 
 
 def _a_layout(t: _Tiled) -> tuple[int, int, int]:
@@ -126,14 +128,14 @@ def _one(t: _Tiled, i: Int, target: Value, memory: Value) -> None:
     a, b = (unit.at(unit.sram, unit.add(x.address, unit.mul(i, x.strides[0]))) for x in (p.a, p.b))
     d = unit.at(target, unit.mul(i, p.d.strides[0]))
     panel = memory
-    place = _place_a(t, a, unit.at(memory, 4 * t.columns * t.steps))
+    place = _place_a(t, i, a, unit.at(memory, 4 * t.columns * t.steps))
 
     def columns(j: Int, count: int) -> None:
         source = unit.at(b, unit.mul(j, p.b.strides[2]))
         _panel(
             t,
             place,
-            _place_b(t, source, panel, count),
+            _place_b(t, i, j, source, panel, count),
             unit.at(d, unit.mul(j, p.d.fmt.bytes)),
             count,
         )
@@ -144,19 +146,25 @@ def _one(t: _Tiled, i: Int, target: Value, memory: Value) -> None:
         columns(whole, t.n - whole)
 
 
-def _place_a(t: _Tiled, a: Value, scratch: Value) -> _Place:
-    strides = t.p.a.strides
+def _place_a(t: _Tiled, i: Int, a: Value, scratch: Value) -> _Place:
+    """A of product i, in `scratch` where it has to be packed."""
+    strides, scales = t.p.a.strides, t.p.a.scales
     if _a_direct(t):
         return _Place(a, strides[1], strides[2])
     _, row, step = _a_layout(t)
     if _along(t):
         mma_pack.pack_along(t.unit, t.pack_a, a, strides[1], t.m, t.k, scratch, row)
+        if scales:
+            mma_scale.scale_along(t.unit, scales, i, scratch, t.m, t.k, row)
     else:
         mma_pack.pack_across(t.unit, t.pack_a, a, strides[2], t.k, t.m, scratch, step)
+        if scales:
+            mma_scale.scale_across(t.unit, scales, i, 0, scratch, t.k, t.m, step)
     return _Place(scratch, row, step)
 
 
-def _place_b(t: _Tiled, source: Value, panel: Value, columns: int) -> _Place:
+def _place_b(t: _Tiled, i: Int, j: Int, source: Value, panel: Value, columns: int) -> _Place:
+    """Columns j, j + 1, … of B of product i, in `panel` where they have to be packed."""
     fmt, strides = t.p.b.fmt, t.p.b.strides
     if _b_direct(t) and columns % t.lanes == 0:
         return _Place(source, 4, strides[1])
@@ -165,6 +173,8 @@ def _place_b(t: _Tiled, source: Value, panel: Value, columns: int) -> _Place:
         mma_pack.pack_across(t.unit, t.pack_b, source, strides[1], t.k, columns, panel, row)
     else:
         mma_pack.pack_transposed(t.unit, t.pack_b, source, strides[2], t.k, columns, panel, row)
+    if t.p.b.scales:
+        mma_scale.scale_across(t.unit, t.p.b.scales, i, j, panel, t.k, columns, row)
     return _Place(panel, 4, row)
 
 

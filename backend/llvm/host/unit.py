@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from ...cost import FieldValue
-from ...isa.check import type_range
+from ...isa.check import run_time_range
 from ...isa.table import BY_NAME, NONE
 from ...isa.vprog import VectorProgram
 from ...target import Target
@@ -19,8 +19,6 @@ from .abi import Fault, Slot
 from .build import I1, I64, PTR, VOID, Bool, Code, Int, Value, constant, null, wrap
 from .host import Host
 
-SIZES = ("size", "batch", "m", "n", "k")
-"""Fields that count something: at least 1 (the k of an mma 0)."""
 FAR = 1 << 40
 """No memory is this big, so a reach beyond it is as good as one of exactly this size."""
 
@@ -104,9 +102,7 @@ class Unit(Code):
             kind = BY_NAME[self.spec.op].by_name[name].type
             if kind in ("u64", "i64"):
                 continue
-            low, high = type_range(kind)
-            if name in SIZES:
-                low = int(name != "k")
+            low, high = run_time_range(name, kind)
             rows.append((number, low, high - low))
             distance = self.i64(self.sub(self._open[text], low))
             fits = self.b.icmp_unsigned("<=", distance, constant(I64, high - low))
