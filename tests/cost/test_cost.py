@@ -17,7 +17,7 @@ from dsalang._backend.isa.vprog import MicroOp, VectorProgram
 from dsalang._backend.target import Target
 
 EDGE = Target.by_name("edge")
-CODE = {name: fmt.code for name, fmt in formats.BY_NAME.items()}
+CODE = {name: fmt.code for name, fmt in formats.OPERANDS.items()}
 
 
 def box(size: tuple[int, ...], stride: tuple[int, ...], **changes: object) -> cost.Fields:
@@ -107,6 +107,8 @@ def test_mma_counts_native_blocks() -> None:
     assert mma("fp8e4m3", "fp8e4m3", 16, 16, 64) == 32 + 2
     assert mma("fp8e4m3", "fp16", 16, 16, 64) == 32 + 4
     assert mma("fp32", "fp32", 16, 16, 64) == 32 + 16
+    assert mma("fp4e2m1", "int4", 16, 16, 65) == 32 + 2  # k = 64
+    assert mma("bf16", "int4", 16, 16, 64) == 32 + 4
     with pytest.raises(KeyError):
         mma("int32", "int32", 16, 16, 16)
 
