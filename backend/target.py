@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,9 @@ else:
 TENSOR_MODELS = ("cube", "systolic-ws", "systolic-os")
 """How the tensor engine takes its operands; `cost.py` has a function for each, docs/targets.md the formulas."""
 COST_CLASSES = ("cheap", "medium", "costly")
+_FOLDER = (
+    Path(__file__).parent / "targets"
+)  # importlib.resources takes longer to import than a target to read
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,7 @@ class Target:
         >>> "edge" in Target.shipped()
         True
         """
-        folder = resources.files(__package__) / "targets"
-        return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
+        return tuple(sorted(file.stem for file in _FOLDER.glob("*.toml")))
 
     @staticmethod
     def by_name(name: str) -> Target:
@@ -144,7 +145,7 @@ class Target:
                 hint=f"shipped targets are {', '.join(Target.shipped())}; for a file of your own "
                 "use dsa.Target.from_file(path)",
             )
-        text = (resources.files(__package__) / "targets" / f"{name}.toml").read_text("utf-8")
+        text = (_FOLDER / f"{name}.toml").read_text("utf-8")
         return parse_target(text, f"{name}.toml")
 
     @cached_property

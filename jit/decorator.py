@@ -338,13 +338,15 @@ class JITFunction:
         if device is not None and chosen is None:
             chosen = devices.target_of(device, options)
         target = resolve(chosen)
-        image = self._image(spec, target)
-        check_deadline(image, target, self._wanted(options).deadline_us, self.source)
+        key = self._key(spec, target)
+        find = partial(self._image_of, key, spec, target)
+        deadline = self._wanted(options).deadline_us
+        if deadline is not None:
+            check_deadline(find(), target, deadline, self.source)
         if device is not None:
-            key = self._key(spec, target)
-            return devices.launcher(device, image, target, key, arguments, sizes, options), False
+            return devices.launcher(device, find, target, key, arguments, sizes, options), False
         timeline = bool(options.get("timeline", False))
-        run = launcher(image, target, self._key(spec, target), arguments, sizes, timeline)
+        run = launcher(find, target, key, arguments, sizes, timeline)
         return run, resolve(chosen) is target
 
     def _prepare(
@@ -369,16 +371,18 @@ class JITFunction:
         return wanted.over(self._schedule)
 
     def _key(self, spec: Specialization, target: Target) -> str:
-        from . import store  # images and their cache are loaded when something runs on the machine
+        from . import key  # loaded when something runs on the machine
 
-        return store.digest(self.source, spec, target)
+        return key.digest(self.source, spec, target)
 
     def _image(self, spec: Specialization, target: Target) -> Image:
-        from . import store
+        return self._image_of(self._key(spec, target), spec, target)
 
-        key = self._key(spec, target)
+    def _image_of(self, key: str, spec: Specialization, target: Target) -> Image:
         image = self._images.get(key)
         if image is None:
+            from . import store
+
             image = self._images[key] = store.image_for(self.source, spec, target, key)
         return image
 

@@ -106,7 +106,7 @@ def device_of(arguments: Arguments, options: Mapping[str, Any]) -> runtime_devic
 
 def launcher(
     device: runtime_device.Device,
-    image: Image,
+    find_image: Callable[[], Image],
     target: Target,
     key: str,
     arguments: Arguments,
@@ -115,12 +115,15 @@ def launcher(
 ) -> Callable[[], Any]:
     """A launch on a device, ready to be made; with a stream it returns a Pending."""
     stream = options.get("stream")
+    image = find_image()
     if stream is not None:
         _check_stream(stream, image, target)
     if device.driver is None:
         from .engines import launcher as emulated
 
-        run = emulated(image, target, key, arguments, grid, bool(options.get("timeline", False)))
+        run = emulated(
+            find_image, target, key, arguments, grid, bool(options.get("timeline", False))
+        )
     else:
         from dsalang._runtime.driver.launch import launcher as driven
 

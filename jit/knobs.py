@@ -71,6 +71,13 @@ def _engine(text: str) -> str:
     return text
 
 
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
 def _knob(
     name: str, default: T, parse: Callable[[str], T], allowed: str, doc: str, code: bool = False
 ) -> Knob[T]:
@@ -92,6 +99,10 @@ CACHE = _knob(
 )
 CACHE_DIR = _knob(
     "DSA_CACHE_DIR", None, str, "a folder", "where compiled kernels are kept (default: the user's cache folder)"
+)  # fmt: skip
+CACHE_MAX_BYTES = _knob(
+    "DSA_CACHE_MAX_BYTES", 1 << 30, _positive, "a number of bytes from 1",
+    "how large that folder may become; what was not used for longest goes first",
 )  # fmt: skip
 DUMP: Knob[tuple[str, ...]] = _knob(
     "DSA_DUMP", (), _dumps, f"a comma-separated list of {', '.join(DUMPS)}",
@@ -116,7 +127,7 @@ DRIVER = _knob(
 WARN = _knob("DSA_WARN", True, _flag, _FLAG, "show warnings, such as an unusable cache folder")
 
 KNOBS: tuple[Knob[Any], ...] = (
-    INTERPRET, TARGET, CACHE, CACHE_DIR, DUMP, VERIFY, EMULATOR, SEED, DRIVER, WARN,
+    INTERPRET, TARGET, CACHE, CACHE_DIR, CACHE_MAX_BYTES, DUMP, VERIFY, EMULATOR, SEED, DRIVER, WARN,
 )  # fmt: skip
 
 

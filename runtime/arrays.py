@@ -56,7 +56,7 @@ class Extent:
             if getattr(owner, "on_driver", False):
                 raise LaunchError(f"only its device can reach {owner!r}")
         raw = (ctypes.c_uint8 * (self.stop - self.start)).from_address(self.start)
-        data: NDArray[np.uint8] = np.ctypeslib.as_array(raw)
+        data: NDArray[np.uint8] = np.ndarray(len(raw), np.uint8, memoryview(raw))
         data.flags.writeable = self.writable
         return data
 

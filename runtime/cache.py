@@ -8,30 +8,38 @@ be used costs a warning, not the launch.
 
 from __future__ import annotations
 
+import hashlib
+import os
+import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsalang._backend.errors import ImageError
-from dsalang._backend.image.elf import load, save
-from dsalang._backend.image.model import Image
 
 from .files import write_atomically
+
+if TYPE_CHECKING:
+    from dsalang._backend.image.model import Image
 
 LOCK_SECONDS = 30.0
 """How long a process waits for another one that compiles the same kernel before it compiles too."""
 
-_SUFFIX, _OBJECT = ".elf", ".o"
+MAX_BYTES = 1 << 30
+"""How large a folder may become."""
+
+_SUFFIX, _OBJECT, _NOTE, _TEMPORARY = ".elf", ".o", ".note", ".tmp"
+_TOUCH_SECONDS = 60.0
+"""How exactly the time of the last use is known."""
 
 
 class CacheWarning(RuntimeWarning):
     """The cache folder cannot be used; kernels compile in every process."""
 
 
-@dataclass(frozen=True)
-class CacheInfo:
+class CacheInfo(NamedTuple):
     """What a cache folder holds."""
 
     folder: Path
@@ -47,12 +55,25 @@ def default_folder() -> Path:
 
 
 class Cache:
-    """Images in a folder. `warn` says whether an unusable folder is worth a warning (once per object)."""
+    """Images in a folder, and what goes with them.
 
-    def __init__(self, folder: Path, warn: bool = True, lock_seconds: float = LOCK_SECONDS) -> None:
+    Args:
+        warn: whether an unusable folder is worth a warning (once per object).
+        max_bytes: how large the folder may become; what was not used for longest goes first.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        warn: bool = True,
+        lock_seconds: float = LOCK_SECONDS,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         self.folder = folder
         self.lock_seconds = lock_seconds
+        self.max_bytes = max_bytes
         self._warn = warn
+        self._unseen = max_bytes  # bytes written since the folder was last looked through
 
     def image(self, key: str, fits: Callable[[Image], bool], make: Callable[[], Image]) -> Image:
         """The image for a key (a hex digest): from the folder, or made and kept there.
@@ -73,18 +94,16 @@ class Cache:
             self.write(key, image)
             return image
 
-    def path(self, key: str) -> Path:
+    def path(self, key: str, suffix: str = _SUFFIX) -> Path:
         """The file of a key."""
-        return self.folder / key[:2] / f"{key}{_SUFFIX}"
+        return self.folder / key[:2] / f"{key}{suffix}"
 
     def read(self, key: str, fits: Callable[[Image], bool] = lambda image: True) -> Image | None:
         """The image of a key; None when there is none, or one that is damaged or does not fit."""
-        try:
-            data = self.path(key).read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self._unusable(error)
+        from dsalang._backend.image.elf import load  # host code that is found needs no image
+
+        data = self._read(key, _SUFFIX)
+        if data is None:
             return None
         try:
             image = load(data)
@@ -94,39 +113,72 @@ class Cache:
 
     def write(self, key: str, image: Image) -> None:
         """Keep an image. A folder that cannot be written is not an error."""
-        self._write(self.path(key), save(image))
+        from dsalang._backend.image.elf import save
+
+        self._write(key, _SUFFIX, save(image))
 
     def read_object(self, key: str) -> bytes | None:
         """The file of host code of a key, unchecked; None when there is none."""
+        return self._read(key, _OBJECT)
+
+    def write_object(self, key: str, data: bytes) -> None:
+        """Keep a file of host code; it has its own digest inside."""
+        self._write(key, _OBJECT, data)
+
+    def note(self, key: str, make: Callable[[], str]) -> str:
+        """A short text that takes longer to make than to read: from the folder, or made and kept there."""
+        data = self._read(key, _NOTE)
+        if data is not None:
+            digest, _, text = data.partition(b"\n")
+            if digest == _digest(key, text):
+                return text.decode()
+        made = make()
+        text = made.encode()
+        self._write(key, _NOTE, _digest(key, text) + b"\n" + text)
+        return made
+
+    def _read(self, key: str, suffix: str) -> bytes | None:
+        path = os.path.join(self.folder, key[:2], f"{key}{suffix}")
         try:
-            return self.path(key).with_suffix(_OBJECT).read_bytes()
+            with open(path, "rb") as file:
+                data = file.read()
+                used = os.fstat(file.fileno()).st_mtime
         except FileNotFoundError:
             return None
         except OSError as error:
             self._unusable(error)
             return None
+        if abs(time.time() - used) > _TOUCH_SECONDS:
+            with suppress(OSError):  # gone meanwhile, or a folder to read from only
+                os.utime(path)
+        return data
 
-    def write_object(self, key: str, data: bytes) -> None:
-        """Keep a file of host code; it has its own digest inside."""
-        self._write(self.path(key).with_suffix(_OBJECT), data)
-
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, key: str, suffix: str, data: bytes) -> None:
+        path = self.path(key, suffix)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, data)
         except OSError as error:
             self._unusable(error)
+            return
+        self._unseen += len(data)
+        # Looked through at a process's first write, then after each 64th part of the limit.
+        if self._unseen >= self.max_bytes // 64:
+            self._unseen = 0
+            from .cache_limit import trim
+
+            trim(self.folder, self.max_bytes)
 
     def info(self) -> CacheInfo:
-        """Number of the images; their size with that of the host code beside them."""
+        """Number of the images; their size with that of what goes with them."""
         sizes = [_size(path) for path in self._files(_SUFFIX)]
-        host = sum(_size(path) for path in self._files(_OBJECT))
-        return CacheInfo(self.folder, len(sizes), sum(sizes) + host)
+        others = sum(_size(path) for suffix in (_OBJECT, _NOTE) for path in self._files(suffix))
+        return CacheInfo(self.folder, len(sizes), sum(sizes) + others)
 
     def clear(self) -> int:
         """Delete all entries, and what killed processes have left. Returns the number of entries."""
         count = 0
-        for suffix in (_SUFFIX, _OBJECT, ".tmp"):
+        for suffix in (_SUFFIX, _OBJECT, _NOTE, _TEMPORARY):
             for path in self._files(suffix):
                 try:
                     path.unlink()
@@ -173,6 +225,10 @@ class Cache:
             CacheWarning,
             stacklevel=2,
         )
+
+
+def _digest(key: str, text: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + text).hexdigest().encode()
 
 
 def _size(path: Path) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 
 
@@ -12,7 +11,8 @@ def write_atomically(path: Path, data: bytes) -> Path:
 
     Raises OSError when the place cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    # Processes of several containers may share the folder, and the numbers of processes and threads.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(6).hex()}.tmp")
     try:
         temporary.write_bytes(data)
         os.replace(temporary, path)

@@ -4,125 +4,38 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsalang._backend import formats
-from dsalang._backend.cost import scalar
 from dsalang._backend.errors import LaunchError
-from dsalang._backend.image.model import Image
-from dsalang._backend.isa.table import QUEUED, Engine
+from dsalang._backend.isa.engines import QUEUED, Engine
 from dsalang._backend.target import Target
-
-from . import timeline as timeline_file
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from dsalang._backend.image.model import Image
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An instruction on an engine: busy in [start, end), complete (for DMA: after the latency) at `complete`.
-
-    `address` is the SRAM address of its result, for a store of its source.
-    """
-
-    engine: Engine
-    template: int
-    start: int
-    end: int
-    complete: int
-    address: int
+    from .stats import CoreStats, Reason, Roofline, Traffic
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why an engine stood still: `engine` and `template` say who it waited for, None and -1 when nobody."""
-
-    what: str
-    engine: Engine | None = None
-    template: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """An engine that stood still in [start, end)."""
-
-    engine: Engine
-    reason: Reason
-    start: int
-    end: int
-
-
-@dataclass
-class EngineStats:
-    """An engine of one core: instructions (`set` and `wait` not counted), busy cycles, stall cycles by reason."""
-
-    instructions: int = 0
-    busy: int = 0
-    stalls: dict[Reason, int] = field(default_factory=dict)
-
-
-@dataclass
-class Traffic:
-    """Bytes that kernel code read from and wrote to one array."""
-
-    read: int = 0
-    written: int = 0
-
-
-@dataclass
-class CoreStats:
-    """A run of one core. `burst_bytes` is what HBM served, `port_busy` for how many cycles.
-
-    `events` and `waits` are empty when the run kept no timeline.
-    """
-
-    core: int
-    cycles: int = 0
-    engines: dict[Engine, EngineStats] = field(
-        default_factory=lambda: {engine: EngineStats() for engine in Engine}
-    )
-    port_busy: int = 0
-    burst_bytes: int = 0
-    operations: dict[Engine, int] = field(default_factory=dict)
-    traffic: dict[str, Traffic] = field(default_factory=dict)
-    prints: list[str] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    waits: list[Wait] = field(default_factory=list)
-
-    def sort(self) -> None:
-        """Put events and waits in an order that does not depend on how an engine works."""
-        self.events.sort(
-            key=lambda e: (e.start, e.end, e.engine, e.complete, e.template, e.address)
-        )
-        self.waits.sort(key=lambda w: (w.start, w.end, w.engine, w.reason.what, w.reason.template))
-
-
-@dataclass(frozen=True)
-class Roofline:
-    """Where a run stands: `intensity` is operations per byte, `bound` the resource that was busiest.
-
-    `attained` and `roof` are operations per second: what was done, and what the tensor engine or HBM
-    would allow at this intensity.
-    """
-
-    operations: int
-    bytes: int
-    intensity: float
-    attained: float
-    roof: float
-    bound: str
-
-
-@dataclass(frozen=True, repr=False)
 class Run:
     """A finished run. Sums are over cores."""
 
     image: Image
     target: Target
     cores: tuple[CoreStats, ...]
+
+    def __init__(self, image: Image, target: Target, cores: tuple[CoreStats, ...]) -> None:
+        self.image, self.target, self.cores = image, target, cores
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Run):
+            return NotImplemented
+        return (self.image, self.target, self.cores) == (other.image, other.target, other.cores)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         time = f"{self.cycles} cycles, {self.microseconds:.2f} µs"
@@ -188,6 +101,8 @@ class Run:
     @property
     def hbm(self) -> dict[str, Traffic]:
         """Bytes read and written by kernel argument (by array where the argument is unknown)."""
+        from .stats import Traffic  # what a launch does not need is loaded when somebody looks
+
         merged: dict[str, Traffic] = {}
         for core in self.cores:
             for label, traffic in core.traffic.items():
@@ -209,6 +124,8 @@ class Run:
     @property
     def roofline(self) -> Roofline:
         """The run's roofline point; the roof is that of the format it multiplies (or the vector engine's)."""
+        from .stats import Roofline
+
         target = self.target
         operations = sum(sum(core.operations.values()) for core in self.cores)
         tensor = any(core.operations.get(Engine.MM) for core in self.cores)
@@ -245,11 +162,15 @@ class Run:
 
     def timeline(self, path: str | Path) -> Path:
         """Write a Chrome trace (open it in Perfetto or chrome://tracing); the file appears whole or not at all."""
-        return timeline_file.write(self, Path(path))
+        from . import timeline
+
+        return timeline.write(self, Path(path))
 
 
 def tensor_peak(image: Image, target: Target) -> tuple[str, int]:
     """The fastest operand format of an image's products and its MACs per cycle; without products the target's."""
+    from dsalang._backend.cost import scalar
+
     rates = target.tensor.macs_per_cycle
     found = set()
     for template in image.templates:

@@ -12,7 +12,8 @@ from .files import write_atomically
 from .rings import ring_at
 
 if TYPE_CHECKING:
-    from .report import CoreStats, Event, Run, Wait
+    from .report import Run
+    from .stats import CoreStats, Event, Wait
 
 
 def trace(run: Run) -> dict[str, Any]:

@@ -21,6 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from .engines import QUEUED as QUEUED
+from .engines import Engine as Engine
+
 NONE = 0xFFFF_FFFF
 """SRAM address that means "no operand here"."""
 
@@ -35,19 +38,6 @@ MAX_VECTOR_OUTPUTS = 4
 VECTOR_REGISTERS = 32
 SCALE_BLOCK = 32
 """Elements along K that share a scale, as OCP's microscaling formats have it."""
-
-
-class Engine(IntEnum):
-    """Who executes an instruction. CORE is the scalar control core, the others have in-order queues."""
-
-    LD = 0
-    ST = 1
-    MM = 2
-    VE = 3
-    CORE = 4
-
-
-QUEUED = (Engine.LD, Engine.ST, Engine.MM, Engine.VE)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from dsalang._jit.store import cache_folder
+from dsalang._jit.folder import cache_folder
 from dsalang._runtime.cache import Cache
 
 from .compile import Commands

@@ -9,7 +9,8 @@ from dsalang._backend.errors import DsaError
 from dsalang._backend.image.model import Image
 
 from ..arrays import ArrayView, Extent, extents_of
-from ..report import CoreStats, Run
+from ..report import Run
+from ..stats import CoreStats
 from .binding import Driver
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ def _fast(
     image: Image, target: Target, args: Sequence[int], grid: tuple[int, int, int], memory: Memory
 ) -> Run:
     from ..fast.engine import run
-    from ..fast.plan import UnsuitedError
+    from ..fast.outline import UnsuitedError
     from ..reference.engine import run as run_reference
 
     try:

@@ -9,31 +9,32 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dsalang._backend.errors import LaunchError
-from dsalang._backend.image.model import Image
 from dsalang._backend.llvm.host.abi import Segment
 from dsalang._backend.target import Target
 
 from ..memory import Memory as Hbm
 from ..report import Run
-from . import glue, simulator, timing
+from . import objects, outline, simulator, timing
 from .context import BATCH, RUN, Status
-from .objects import ObjectCache, load_or_make
-from .plan import UnsuitedError as UnsuitedError
-from .plan import rows_of, takers
+from .outline import Outline
+from .outline import UnsuitedError as UnsuitedError
 from .results import FastRun, Result, Source
 from .simulator import Layout, Memory, Rows, Words
 from .worker import Worker
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+    from dsalang._backend.image.model import Image
+
+    from .plan import Row
 
 _ENTRY = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
@@ -43,8 +44,7 @@ _SWITCH_SECONDS = 0.05
 """How often the main thread looks up from waiting, so that Ctrl-C gets through."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """How to run: `timeline` keeps every instruction's times; `threads` limits host threads (None: all)."""
 
     timeline: bool = False
@@ -55,7 +55,6 @@ class Options:
 DEFAULT = Options()
 
 
-@dataclass(eq=False)
 class Program:
     """An image as host code. Threads may run it at the same time.
 
@@ -66,36 +65,66 @@ class Program:
             and atomics as valid, and fails where the kernel's control flow reads a value back.
     """
 
-    image: Image
-    target: Target
-    cache: ObjectCache | None = None
-    key: str | None = None
-    functional: bool = True
-    _layouts: dict[tuple[int, int, bool], Layout] = field(default_factory=dict)
-    _idle: dict[int, list[Worker]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(
+        self,
+        image: Image,
+        target: Target,
+        cache: objects.ObjectCache | None = None,
+        key: str | None = None,
+        functional: bool = True,
+    ) -> None:
+        from . import glue, plan  # not loaded where the host code is found
 
-    def __post_init__(self) -> None:
-        image, target = self.image, self.target
-        self.rows = rows_of(image, target)
+        self.image, self.rows = image, plan.rows_of(image, target)
         rewritten = glue.rewrite(image.glue, len(self.rows))
-        self.taker = takers(self.rows, rewritten, image.credits, target.semaphores)
-        ops = {row.name for row in self.rows}
-        # Atomics of several cores take turns, and printed lines come core by core.
-        self.ordered = "dma.atomic" in ops or bool(image.prints)
+        taker = plan.takers(self.rows, rewritten, image.credits, target.semaphores)
+        key = key or hashlib.sha256(image.file).hexdigest()
+        self._set_up(
+            outline.outline_of(image, target, self.rows, taker), target, cache, key, functional
+        )
+
+    def _set_up(
+        self,
+        figures: Outline,
+        target: Target,
+        cache: objects.ObjectCache | None,
+        key: str,
+        functional: bool,
+    ) -> None:
+        self.outline, self.target, self.cache, self.functional = figures, target, cache, functional
+        self._object_key = _object_key(key, functional)
+        self._layouts: dict[tuple[int, int, bool], Layout] = {}
+        self._idle: dict[int, list[Worker]] = {}
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def found(
+        cache: objects.ObjectCache | None,
+        key: str,
+        target: Target,
+        image: Callable[[], Image],
+        functional: bool = True,
+    ) -> Program | None:
+        """The program of an image whose host code is in the cache; `image` gets the image when it is needed."""
+        code = objects.find(cache, _object_key(key, functional), (RUN,))
+        if code is None:
+            return None
+        program = _Found.__new__(_Found)
+        program.find_image = image
+        program._set_up(Outline.unpack(code.note), target, cache, key, functional)
+        return program
 
     @cached_property
     def entry(self) -> Callable[[int, int, int, int], int]:
         """`dsa.run` as a C function; compiled when first asked for."""
-        key = self.key or hashlib.sha256(self.image.file).hexdigest()
 
         def make() -> str:
             from . import program  # only who compiles needs it
 
             return program.build(self.image, self.target, self.rows, self.functional)
 
-        kind = "image" if self.functional else "timing"
-        self._code = load_or_make(self.cache, f"{kind}-{key}", make, (RUN,))
+        note = self.outline.pack()
+        self._code = objects.load_or_make(self.cache, self._object_key, make, (RUN,), note=note)
         return _ENTRY(self._code.symbols[RUN])
 
     def load(self) -> None:
@@ -121,9 +150,10 @@ class Program:
         options: Options = DEFAULT,
     ) -> Launch:
         """A run made ready; the arrays must live when it runs. Raises LaunchError."""
-        if len(args) != len(self.image.arguments):
+        expected = len(self.outline.arguments)
+        if len(args) != expected:
             raise LaunchError(
-                f"kernel {self.image.name!r} takes {len(self.image.arguments)} arguments, not {len(args)}"
+                f"kernel {self.outline.name!r} takes {expected} arguments, not {len(args)}"
             )
         return Launch(self, tuple(args), grid, memory, options)
 
@@ -146,9 +176,7 @@ class Program:
         key = (active, segments, timeline)
         with self._lock:
             if key not in self._layouts:
-                self._layouts[key] = Layout(
-                    self.image, self.target, self.rows, self.taker, active, segments, timeline
-                )
+                self._layouts[key] = Layout(self.outline, active, segments, timeline)
             return self._layouts[key]
 
     @contextmanager
@@ -166,6 +194,28 @@ class Program:
                 idle.extend(taken)
 
 
+def _object_key(key: str, functional: bool) -> str:
+    return f"{'image' if functional else 'timing'}-{outline.FORMAT}-{key}"
+
+
+class _Found(Program):
+    """A program whose image is found when it is needed."""
+
+    find_image: Callable[[], Image]
+
+    @cached_property
+    def image(self) -> Image:  # type: ignore[override]
+        """The image."""
+        return self.find_image()
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:  # type: ignore[override]
+        """The image's templates."""
+        from . import plan
+
+        return plan.rows_of(self.image, self.target)
+
+
 class Launch:
     """A program with arguments and a grid; `run` may be called again and again."""
 
@@ -178,20 +228,18 @@ class Launch:
         options: Options,
     ) -> None:
         self.program, self.args, self.hbm, self.options = program_, args, memory, options
-        image, target = program_.image, program_.target
-        self.active = active = max(1, min(target.cores, grid[0] * grid[1] * grid[2]))
+        figures = program_.outline
+        self.active = active = max(1, min(figures.machine["cores"], grid[0] * grid[1] * grid[2]))
         values = [*args, *grid]
         self.values = np.array([v & (1 << 64) - 1 for v in values], np.uint64)
         self.address: int = self.values.__array_interface__["data"][0]
         self.segments = segment_table(memory)
         limit = options.threads or os.cpu_count() or 1
-        self.threads = 1 if program_.ordered else min(limit, active)
+        self.threads = 1 if figures.ordered else min(limit, active)
         self.layout = program_.layout(active, len(self.segments), options.timeline)
-        arguments = [argument.name for argument in image.arguments]
+        arguments = [name for name, _ in figures.arguments]
         labels = [*arguments, *(segment.label for segment in memory.segments)]
-        self.source = Source(
-            program_.rows, self.layout, labels, lambda records: program_.replay(records, active)
-        )
+        self.source = Source(program_, self.layout, labels, active)
 
     def run(self) -> Run:
         """Run; stores go to the memory's arrays in place."""
@@ -200,7 +248,7 @@ class Launch:
                 results = [self.core(workers[0], core) for core in range(self.active)]
             else:
                 results = self.parallel(workers)
-        return FastRun(self.program.image, self.program.target, self.source, results)
+        return FastRun(self.source, results)
 
     def core(self, worker: Worker, core: int) -> Result:
         """Run one core."""

@@ -12,8 +12,7 @@ import platform
 import struct
 import sys
 import weakref
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -33,22 +32,25 @@ class LoadError(Exception):
     """The object cannot be loaded by this loader."""
 
 
-@dataclass(frozen=True)
-class Code:
-    """Host code in memory, valid as long as this object lives. `symbols` are addresses of its functions."""
+class Code(NamedTuple):
+    """Host code in memory, valid as long as `owner` lives. `symbols` are addresses of its functions.
+
+    `note` is what was kept beside it.
+    """
 
     symbols: dict[str, int]
     owner: Any
+    note: bytes = b""
 
 
-def load(data: bytes, names: tuple[str, ...]) -> Code:
+def load(data: bytes, names: tuple[str, ...], note: bytes = b"") -> Code:
     """Load an object; `names` are the functions that are wanted."""
     if platform.machine() in ("x86_64", "AMD64") and sys.platform.startswith("linux"):
         try:
-            return _Linker(data).code(names)
+            return _Linker(data).code(names)._replace(note=note)
         except LoadError:
             pass
-    return _load_llvm(data, names)
+    return _load_llvm(data, names)._replace(note=note)
 
 
 def _load_llvm(data: bytes, names: tuple[str, ...]) -> Code:

@@ -14,7 +14,8 @@ from typing import Protocol
 from . import host
 from .loader import Code, load
 
-_MAGIC = b"dsahost\0"
+_MAGIC = b"dsahost\1"
+_DIGEST, _LENGTH = 32, 8
 _lock = threading.Lock()
 _loaded: dict[str, Code] = {}
 
@@ -29,12 +30,19 @@ class ObjectCache(Protocol):
         """Keep a file."""
 
 
+def find(cache: ObjectCache | None, key: str, names: tuple[str, ...]) -> Code | None:
+    """The code of a key: loaded before, or from the cache. Arguments as in `load_or_make`."""
+    with _lock:
+        return _find(cache, _full(key), names)
+
+
 def load_or_make(
     cache: ObjectCache | None,
     key: str,
     make_text: Callable[[], str],
     names: tuple[str, ...],
     thorough: bool = False,
+    note: bytes = b"",
 ) -> Code:
     """The code of a key: loaded before, from the cache, or compiled from LLVM IR text and kept.
 
@@ -42,28 +50,41 @@ def load_or_make(
         key: what the text depends on; the host is added to it.
         names: the functions that are wanted.
         thorough: as in `host.compile_object`.
+        note: what `Code.note` is to hold, kept beside the object.
     """
-    full = hashlib.sha256(f"{key}\0{host.fingerprint()}".encode()).hexdigest()
+    full = _full(key)
     with _lock:
-        code = _loaded.get(full)
-        if code is not None:
-            return code
-        data = None if cache is None else _checked(full, cache.read_object(full))
-        if data is None:
+        code = _find(cache, full, names)
+        if code is None:
             data = host.compile_object(make_text(), thorough)
             if cache is not None:
-                cache.write_object(full, _MAGIC + _digest(full, data) + data)
-        code = _loaded[full] = load(data, names)
+                body = len(note).to_bytes(_LENGTH, "little") + note + data
+                cache.write_object(full, _MAGIC + _digest(full, body) + body)
+            code = _loaded[full] = load(data, names, note)
         return code
 
 
-def _digest(key: str, data: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + b"\0" + data).digest()
+def _full(key: str) -> str:
+    return hashlib.sha256(f"{key}\0{host.fingerprint()}".encode()).hexdigest()
+
+
+def _find(cache: ObjectCache | None, full: str, names: tuple[str, ...]) -> Code | None:
+    code = _loaded.get(full)
+    if code is None and cache is not None:
+        body = _checked(full, cache.read_object(full))
+        if body is not None:
+            end = _LENGTH + int.from_bytes(body[:_LENGTH], "little")
+            code = _loaded[full] = load(body[end:], names, body[_LENGTH:end])
+    return code
+
+
+def _digest(key: str, body: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + body).digest()
 
 
 def _checked(key: str, file: bytes | None) -> bytes | None:
-    head = len(_MAGIC) + 32
-    if file is None or len(file) < head or file[: len(_MAGIC)] != _MAGIC:
+    head = len(_MAGIC) + _DIGEST
+    if file is None or len(file) < head + _LENGTH or file[: len(_MAGIC)] != _MAGIC:
         return None
-    data = file[head:]
-    return data if file[len(_MAGIC) : head] == _digest(key, data) else None
+    body = file[head:]
+    return body if file[len(_MAGIC) : head] == _digest(key, body) else None

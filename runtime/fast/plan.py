@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
 
 from dsalang._backend.cost import FieldValue, compute_cycles, operations, scalar
 from dsalang._backend.image.model import Image
@@ -14,6 +13,7 @@ from dsalang._backend.target import Target
 from ..reference.prepare import Prepared, prepare
 from . import timing
 from .glue import Glue
+from .outline import UnsuitedError
 
 _SHAPE = ("size", "batch", "m", "n", "k")
 """Fields that costs depend on."""
@@ -21,10 +21,6 @@ _SHAPE = ("size", "batch", "m", "n", "k")
 
 _DRAIN = -2
 """In place of the engine that sets a semaphore: whoever, but one token at a time."""
-
-
-class UnsuitedError(Exception):
-    """The image is not one for the fast engine; the reference engine runs it."""
 
 
 @dataclass(frozen=True)
@@ -135,14 +131,3 @@ def takers(
             raise UnsuitedError(f"several engines set or wait for semaphore {row.sem}")
         side[row.sem] = row.engine
     return tuple(Engine.CORE if engine < 0 else engine for engine in taker)
-
-
-def cycles_per_byte(target: Target, active_cores: int) -> tuple[int, int]:
-    """Cycles per byte of an HBM transfer as a fraction, as in `cost.transfer_cycles`."""
-    numerator = target.clock_mhz * 1_000_000 * active_cores
-    denominator = target.hbm.bytes_per_second
-    common = gcd(numerator, denominator)
-    numerator, denominator = numerator // common, denominator // common
-    if numerator * denominator >= 1 << 62 or numerator >= 1 << 30:
-        raise UnsuitedError("HBM bandwidth and clock have no fraction of small numbers")
-    return numerator, denominator

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dsalang._backend.errors import LaunchError
-from dsalang._backend.image.model import Image
-from dsalang._backend.isa.table import QUEUED, Engine
-from dsalang._backend.target import Target
+from dsalang._backend.isa.engines import QUEUED, Engine
 
-from ..report import CoreStats, Event, Reason, Run, Traffic, Wait
+from ..report import Run
 from . import timing
 from .context import LOG_RECORDS
-from .plan import Row
 from .simulator import Layout, Rows, View, Words
 
 if TYPE_CHECKING:
+    from dsalang._backend.image.model import Image
+
+    from ..stats import CoreStats, Reason
+    from .engine import Program
     from .worker import Worker
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """A finished core: the words of its memory that a run resets, and what Python collected."""
 
     core: int
@@ -46,29 +45,29 @@ class Result:
         )
 
 
-@dataclass(frozen=True)
-class Source:
-    """What results are read with: a program's rows, the layout of its memory, labels of its traffic."""
+class Source(NamedTuple):
+    """What results are read with: the program, the layout of its memory, labels of its traffic, how many cores."""
 
-    rows: Sequence[Row]
+    program: Program
     layout: Layout
     labels: Sequence[str]
-    replay: Callable[[Words], tuple[Rows, Rows]]
+    active: int
 
 
 class FastRun(Run):
-    """A report that reads the cores' results when somebody looks at it."""
+    """A report that reads the image and the cores' results when somebody looks at it."""
 
-    _source: Source
-    _results: Sequence[Result]
-
-    def __init__(
-        self, image: Image, target: Target, source: Source, results: Sequence[Result]
-    ) -> None:
-        self.__dict__.update(image=image, target=target, _source=source, _results=results)
+    def __init__(self, source: Source, results: Sequence[Result]) -> None:
+        self.target = source.program.target
+        self._source, self._results = source, results
 
     @cached_property
-    def cores(self) -> tuple[CoreStats, ...]:
+    def image(self) -> Image:  # type: ignore[override]
+        """The image that ran."""
+        return self._source.program.image
+
+    @cached_property
+    def cores(self) -> tuple[CoreStats, ...]:  # type: ignore[override]
         """Each core's figures."""
         return tuple(_core(result, self._source) for result in self._results)
 
@@ -95,8 +94,8 @@ class FastRun(Run):
                         f"the run issued more than {LOG_RECORDS} instructions on a core; its timeline was not kept",
                         hint="launch with timeline=True to keep it",
                     )
-                events, stands = self._source.replay(result.records)
-                result = replace(result, events=events, stands=stands)
+                events, stands = self._source.program.replay(result.records, self._source.active)
+                result = result._replace(events=events, stands=stands)
             cores.append(_core(result, self._source))
         return Run(self.image, self.target, tuple(cores))
 
@@ -110,7 +109,9 @@ def _cycles(view: View) -> int:
 
 
 def _core(result: Result, source: Source) -> CoreStats:
-    rows, layout, labels = source.rows, source.layout, source.labels
+    from ..stats import CoreStats, Event, Traffic, Wait  # loaded when somebody looks
+
+    layout, labels = source.layout, source.labels
     view = View(layout, result.words)
     stats = CoreStats(result.core, cycles=_cycles(view))
     core = stats.engines[Engine.CORE]
@@ -125,7 +126,7 @@ def _core(result: Result, source: Source) -> CoreStats:
         one.instructions, one.busy = columns["count"][engine], columns["busy"][engine]
         if columns["computed"][engine]:
             stats.operations[engine] = columns["operations"][engine]
-    reasons = _reasons(rows)
+    reasons = _reasons(source.program.outline.columns["engine"])
     stalls = view.array("stalls", len(Engine) * len(reasons)).reshape(len(Engine), len(reasons))
     for number, reason in zip(*np.nonzero(stalls)):
         stats.engines[Engine(int(number))].stalls[reasons[reason]] = int(stalls[number, reason])
@@ -150,10 +151,12 @@ def _all(parts: Rows, width: int) -> list[list[int]]:
     return joined.tolist()  # type: ignore[no-any-return]
 
 
-def _reasons(rows: Sequence[Row]) -> list[Reason]:
+def _reasons(engines: Sequence[int]) -> list[Reason]:
+    from ..stats import Reason
+
     return [
         Reason("not issued"),
         Reason("HBM port busy"),
         *(Reason("queue full", engine) for engine in QUEUED),
-        *(Reason("semaphore", row.engine, number) for number, row in enumerate(rows)),
+        *(Reason("semaphore", Engine(engine), number) for number, engine in enumerate(engines)),
     ]

@@ -6,8 +6,6 @@ import ctypes
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from dsalang._backend.cost import compute_cycles, operations
-
 from .context import POLL_WORK, Entry, Service, Status
 
 if TYPE_CHECKING:
@@ -62,6 +60,8 @@ def _print(worker: Worker) -> None:
 
 
 def _cost(worker: Worker) -> None:
+    from dsalang._backend.cost import compute_cycles, operations  # seldom asked for
+
     words = worker.memory.words
     prepared = worker.rows[int(words[Entry.FIRST])].prepared
     fields = prepared.bind(_operands(worker, int(words[Entry.SECOND]), len(prepared.open)))

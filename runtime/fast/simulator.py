@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from dsalang._backend.image.model import Image
-from dsalang._backend.isa.table import QUEUED, Engine
-from dsalang._backend.target import Target
+from dsalang._backend.isa.engines import QUEUED, Engine
 
 from . import timing
 from .context import BATCH, LOG_RECORDS, Entry
 from .loader import Code
 from .objects import ObjectCache, load_or_make
-from .plan import Row, cycles_per_byte
+from .outline import Outline, cycles_per_byte
 
 Words = npt.NDArray[np.int64]
 Rows = list[Words]
@@ -53,20 +50,10 @@ class Layout:
     the part that a run resets, but for addresses; `size` all of it.
     """
 
-    def __init__(
-        self,
-        image: Image,
-        target: Target,
-        rows: Sequence[Row],
-        taker: Sequence[int],
-        active_cores: int,
-        segments: int,
-        timeline: bool,
-    ) -> None:
-        scalars, arrays = _state(image, target, rows, taker, active_cores, timeline)
-        widest = max((len(row.prepared.open) for row in rows), default=0)
-        self.state = Entry.SIZE + widest
-        self.labels = len(image.arguments) + max(1, segments)
+    def __init__(self, outline: Outline, active_cores: int, segments: int, timeline: bool) -> None:
+        scalars, arrays = _state(outline, active_cores, timeline)
+        self.state = Entry.SIZE + outline.operands
+        self.labels = len(outline.arguments) + max(1, segments)
         self.traffic = self.state + len(_FIELDS)
         self.arrays: dict[str, int] = {}
         at = self.traffic + 2 * self.labels
@@ -169,46 +156,34 @@ def _power_of_two(least: int) -> int:
 
 
 def _state(
-    image: Image,
-    target: Target,
-    rows: Sequence[Row],
-    taker: Sequence[int],
-    active_cores: int,
-    timeline: bool,
+    outline: Outline, active_cores: int, timeline: bool
 ) -> tuple[dict[str, int], dict[str, Words]]:
     """The fields of `timing.State` at the start of a run; arrays that need no reset come last."""
-    ring = _power_of_two(target.queue_depth)
-    tokens = _power_of_two(2 * target.semaphore_max + 2 * target.queue_depth + 512)
-    reasons = timing.BY_TEMPLATE + len(rows)
-    numerator, denominator = cycles_per_byte(target, active_cores)
+    machine = outline.machine
+    depth, semaphores = machine["queue_depth"], machine["semaphores"]
+    ring = _power_of_two(depth)
+    tokens = _power_of_two(2 * machine["semaphore_max"] + 2 * depth + 512)
+    reasons = timing.BY_TEMPLATE + len(outline.columns["kind"])
+    numerator, denominator = cycles_per_byte(machine, active_cores)
     scalars = {
-        "depth": target.queue_depth,
+        "depth": depth,
         "ring": ring,
         "tokens": tokens,
-        "semaphores": target.semaphores,
-        "most": target.semaphore_max,
+        "semaphores": semaphores,
+        "most": machine["semaphore_max"],
         "reasons": reasons,
-        "latency": target.hbm.latency_cycles,
-        "read_cycles": target.scalar.read_cycles,
+        "latency": machine["latency_cycles"],
+        "read_cycles": machine["read_cycles"],
         "cycles_num": numerator,
         "cycles_den": denominator,
         "timeline": int(timeline),
         "over_time": -1,
     }
-    columns = {
-        "kind": [row.kind for row in rows],
-        "engine": [row.engine for row in rows],
-        "sem": [row.sem for row in rows],
-        "issue": [row.issue for row in rows],
-        "cycles": [row.cycles for row in rows],
-        "work": [row.work for row in rows],
-        "address": [row.address for row in rows],
-        "taker": list(taker),
-    }
+    columns = {**outline.columns, "taker": outline.taker}
     arrays = {name: np.array(values, np.int64) for name, values in columns.items()}
-    engines, semaphores = len(QUEUED), target.semaphores
+    engines = len(QUEUED)
     credits = np.zeros(semaphores, np.int64)
-    credits[: len(image.credits)] = image.credits
+    credits[: len(outline.credits)] = outline.credits
     per_engine = (
         "issued", "started", "free", "completed", "busy", "count", "operations", "computed", "moving",
         "move_template", "move_start", "move_ready", "move_bytes", "move_address",

@@ -13,8 +13,6 @@ instructions, as in all that the compiler emits. Anything else ends as a deadloc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 RECORD = 4
 """Words of a record of the trace: template (or WAIT, READ), two numbers, an SRAM address.
 
@@ -33,7 +31,6 @@ EVENT, STAND = 6, 4
 (engine, reason, start, end)."""
 
 
-@dataclass
 class State:
     """One core. Engines are numbered as in the instruction table; a queue of engine e has `ring` entries."""
 

@@ -20,7 +20,11 @@ from .simulator import Memory
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from dsalang._backend.image.model import Image
+    from dsalang._backend.target import Target
+
     from .engine import Program
+    from .plan import Row
 
 _LINE = 64
 
@@ -29,10 +33,9 @@ class Worker:
     """A core of an image, used for one run after the other. `start` comes before a run, `check` after it."""
 
     def __init__(self, program: Program, memory: Memory, simulate: int) -> None:
-        self.image, self.target, self.rows = program.image, program.target, program.rows
-        self.memory = memory
-        image = self.image
-        self.sram = _aligned(max(1, image.sram_bytes))
+        self.program, self.memory = program, memory
+        size = program.outline.sram_bytes
+        self.sram = _aligned(max(1, size))
         self._coroutine: Generator[int, int, None] = services.serve(self)
         self._callback = services.callback(self._coroutine)
         words = memory.start
@@ -40,7 +43,7 @@ class Worker:
         words[Entry.SIMULATE] = simulate
         words[Entry.SERVICE] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         words[Entry.BUDGET] = POLL_WORK
-        words[Slot.SRAM_BYTES] = image.sram_bytes
+        words[Slot.SRAM_BYTES] = size
         self.core = 0
         self.error: BaseException | None = None
         self.prints: list[str] = []
@@ -81,6 +84,21 @@ class Worker:
             from .failures import failure  # the reference engine's functions, for the words
 
             raise failure(self, Status(status))
+
+    @property
+    def image(self) -> Image:
+        """The image."""
+        return self.program.image
+
+    @property
+    def target(self) -> Target:
+        """The machine."""
+        return self.program.target
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The image's templates."""
+        return self.program.rows
 
     @property
     def args(self) -> tuple[int, ...]:

@@ -14,7 +14,8 @@ from dsalang._backend.image.uses import Uses
 from dsalang._backend.isa.table import Engine
 
 from ..files import write_atomically
-from ..report import CoreStats, Run
+from ..report import Run
+from ..stats import CoreStats
 from .lives import Life, lives_of, occupancy
 from .stalls import Stall, stalls_of
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dsalang._backend.image.model import Image
 from dsalang._backend.image.uses import Uses
 
-from ..report import Event
+from ..stats import Event
 
 
 @dataclass(frozen=True)

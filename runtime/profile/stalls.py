@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from dsalang._backend.image.model import Image
 from dsalang._backend.isa.table import Engine
 
-from ..report import CoreStats, Event, Wait
 from ..rings import ring_at
+from ..stats import CoreStats, Event, Wait
 
 _DMA = (Engine.LD, Engine.ST)
 

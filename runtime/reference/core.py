@@ -37,7 +37,7 @@ from dsalang._backend.isa.rv64 import CALLS
 from dsalang._backend.isa.table import QUEUED, Engine
 from dsalang._backend.target import Target
 
-from ..report import CoreStats, Event, Reason, Wait
+from ..stats import CoreStats, Event, Reason, Wait
 from .messages import Waiter, deadlock_error, overflow_error
 from .options import Options
 from .prepare import Prepared

@@ -10,8 +10,9 @@ from dsalang._backend.image.model import Image
 from dsalang._backend.target import Target
 
 from ..memory import Memory
-from ..report import CoreStats, Run
+from ..report import Run
 from ..rv64 import Block, ControlCore
+from ..stats import CoreStats
 from .core import Control, CoreRun
 from .options import Options
 from .prepare import prepare

@@ -14,8 +14,8 @@ from dsalang._backend.image.model import Image, Template
 from dsalang._backend.isa.table import Engine
 
 from ..memory import GARBAGE, Memory, Segment
-from ..report import Traffic
 from ..rings import place
+from ..stats import Traffic
 from . import schedule
 from .races import Access, AccessLog, Box, Clocks, list_box, make_box
 

@@ -8,7 +8,8 @@ import pytest
 
 import dsalang
 from dsalang._backend.target import Target
-from dsalang._jit import store, version
+from dsalang._jit import key as cache_key
+from dsalang._jit import version
 from dsalang._jit.decorator import jit
 from dsalang._jit.specialize import from_signature
 
@@ -37,7 +38,7 @@ def load(text, name="/nowhere/cache_key.py"):
 
 def key(kernel, signature="*fp32:16, i32", constants=None, target=EDGE, **options):
     spec = from_signature(kernel.source, signature, constants or {"BLOCK": 64}, **options)
-    return store.digest(kernel.source, spec, target)
+    return cache_key.digest(kernel.source, spec, target)
 
 
 BASE = key(load(TEXT)[0])
@@ -116,7 +117,7 @@ def test_the_specialisation_matters(options):
 
 
 def test_the_compiler_matters(monkeypatch):
-    monkeypatch.setattr(store, "compiler_version", lambda: "another")
+    monkeypatch.setattr(cache_key, "compiler_version", lambda: "another")
     assert key(load(TEXT)[0]) != BASE
 
 

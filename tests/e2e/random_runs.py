@@ -31,7 +31,7 @@ from dsalang._jit.launch import argument_bits, memory_of, run_interpreted
 from dsalang._jit.specialize import specialize
 from dsalang._runtime.fast.engine import Options as FastOptions
 from dsalang._runtime.fast.engine import Program
-from dsalang._runtime.fast.plan import UnsuitedError
+from dsalang._runtime.fast.outline import UnsuitedError
 from dsalang._runtime.reference.engine import run
 from dsalang._runtime.reference.options import Options
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dsalang._backend.image.model import RingInfo
 from dsalang._backend.isa.table import Engine
-from dsalang._runtime.report import Event, Reason
+from dsalang._runtime.stats import Event, Reason
 
 from .machine import CORE, LD, ST, VE, Program, simple_target
 

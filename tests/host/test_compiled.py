@@ -14,7 +14,8 @@ import dsalang.language as tl
 from dsalang._backend.errors import CompileError, DeviceError, InternalError, LaunchError
 from dsalang._backend.image.elf import load
 from dsalang._jit import compiled as compiled_module
-from dsalang._jit import store
+from dsalang._jit import engines
+from dsalang._runtime.fast import objects
 
 
 @pytest.fixture(autouse=True)
@@ -40,14 +41,21 @@ def make_add():
 @pytest.fixture
 def compilations(monkeypatch):
     """The kernels that were compiled, not found in a cache."""
-    made = []
+    made, real = [], compiled_module.compile_kernel
 
     def compile_kernel(source, spec, target):
         made.append(source.name)
-        return compiled_module.compile_kernel(source, spec, target)
+        return real(source, spec, target)
 
-    monkeypatch.setattr(store, "compile_kernel", compile_kernel)
+    monkeypatch.setattr(compiled_module, "compile_kernel", compile_kernel)
+    forget()
     return made
+
+
+def forget():
+    """Have nothing in memory, as a new process."""
+    engines._programs.clear()
+    objects._loaded.clear()
 
 
 def launch(kernel, n=300, dtype=np.float32, **options):
@@ -77,7 +85,8 @@ def test_second_launch_and_second_process_do_not_compile(compilations, folder):
     launch(kernel)
     launch(kernel)
     assert compilations == ["add"]
-    launch(make_add())  # as in another process: only the folder is shared
+    forget()
+    assert launch(make_add()).image.name == "add"
     assert compilations == ["add"]
     launch(kernel, target="center")
     launch(kernel, num_stages=1)
@@ -89,6 +98,7 @@ def test_second_launch_and_second_process_do_not_compile(compilations, folder):
 def test_the_cache_can_be_switched_off(compilations, folder, monkeypatch):
     monkeypatch.setenv("DSA_CACHE", "0")
     launch(make_add())
+    forget()
     launch(make_add())
     assert compilations == ["add", "add"] and not folder.exists()
 
@@ -97,7 +107,10 @@ def test_a_damaged_entry_is_compiled_again(compilations, folder):
     launch(make_add())
     (path,) = folder.glob("??/*.elf")
     path.write_bytes(path.read_bytes()[:1000])
-    launch(make_add())
+    forget()
+    run = launch(make_add())
+    assert compilations == ["add"]  # the host code is whole, and enough
+    assert run.image.name == "add"
     assert compilations == ["add", "add"]
     assert load(path.read_bytes()).name == "add"
 
@@ -214,6 +227,7 @@ def test_a_mistake_shows_the_line_and_no_frames_of_the_compiler():
 
 
 def test_a_bug_says_how_to_reproduce_it(monkeypatch):
+    forget()
     monkeypatch.setattr(compiled_module, "tile_ir", lambda source, spec: 1 / 0)
     with pytest.raises(InternalError) as error:
         launch(make_add())

@@ -18,7 +18,7 @@ from dsalang._backend.target import parse_target
 from dsalang._runtime.memory import Memory
 from dsalang._runtime.reference.engine import run
 from dsalang._runtime.reference.options import Options
-from dsalang._runtime.report import Event
+from dsalang._runtime.stats import Event
 
 EDGE_FILE = Path(dsa.__file__).parents[1] / "backend" / "targets" / "edge.toml"
 ARRAY = """[tensor]
