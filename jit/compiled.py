@@ -13,7 +13,7 @@ from dsalang._backend import formats
 from dsalang._backend.errors import InternalError, LaunchError, UserError
 from dsalang._backend.image.model import Image
 from dsalang._backend.target import Target
-from dsalang._runtime.files import write_atomically
+from dsalang._runtime.files import write_for_user
 
 from . import knobs
 from .schedule import Schedule, shortest, variants
@@ -124,7 +124,7 @@ class CompiledKernel:
         """Write the device image, an ELF file that `dsa objdump` and a device's runtime read."""
         from dsalang._backend.image.elf import save
 
-        return write_atomically(Path(path), save(self.image))
+        return write_for_user(path, save(self.image), "the image")
 
 
 class _Texts(Mapping[str, str]):

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, overload
 
 from dsalang._backend.errors import LaunchError, UserError
-from dsalang._runtime.arrays import is_array
 
 from . import devices, knobs
 from .arguments import Arguments, bind, classify
@@ -21,8 +20,8 @@ from .clock import finished
 from .interpret import session
 from .interpret.errors import fail
 from .launch import Grid, grid_of, run_interpreted
-from .machine import current, resolve
-from .repeat import Guard, call_key
+from .machine import resolve
+from .repeat import Guard, call_key, kept
 from .schedule import Request, check_deadline, compiled_grid, fixed
 from .source import EMPTY, KernelSource
 from .specialize import Specialization, from_signature, specialize
@@ -307,10 +306,7 @@ class JITFunction:
             if self._guard is not None and self._guard.usable and self._guard.holds():
                 if len(self._launches) >= _REMEMBERED:
                     self._launches.clear()
-                # A key holds the identities of the target and of functions, and addresses of arrays.
-                values = (*args, *kwargs.values())
-                alive = (current(), *(v for v in values if not is_array(v)))
-                self._launches[key] = Prepared(run, alive)
+                self._launches[key] = Prepared(run, kept(args, kwargs))
         return run
 
     def _meta(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dsalang._runtime.arrays import is_array
 from dsalang._runtime.device import scoped
 
 from . import knobs
@@ -100,6 +101,11 @@ def call_key(
     except (NoKeyError, TypeError, RuntimeError):
         return None
     return key if whole else None
+
+
+def kept(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
+    """What must live as long as the key of a call is used, which holds its identity."""
+    return (current(), *(value for value in (*args, *kwargs.values()) if not is_array(value)))
 
 
 class Guard:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsalang._backend.errors import LaunchError, UserError
 from dsalang._runtime.arrays import extents_of, is_array, view_of
@@ -19,6 +19,7 @@ from . import knobs
 from .composite import taken_apart
 from .decorator import JITFunction
 from .machine import resolve
+from .repeat import call_key, kept
 from .source import KernelSource
 
 if TYPE_CHECKING:
@@ -146,6 +147,21 @@ class Heuristics(Tuned):
         return found
 
 
+class _Known(NamedTuple):
+    """What a launch that was made before gets: its key in the tuner's cache, and the configuration.
+
+    `alive` must live as long as the launch is remembered.
+    """
+
+    key: Hashable
+    config: Config
+    alive: object
+
+
+_REMEMBERED = 512
+"""Launches of a tuner that are remembered."""
+
+
 class Autotuner(Tuned):
     """A kernel that is launched with the fastest of several configurations. Arguments are as in `autotune`;
     `arg_names` and others are there so that libraries may derive from it.
@@ -186,6 +202,7 @@ class Autotuner(Tuned):
         )
         self.pre_hook, self.post_hook = pre_hook, post_hook
         self.cache: dict[Hashable, Config] = {}
+        self._known: dict[Hashable, _Known] = {}
         self.best_config: Config | None = None
         self.configs_timings: dict[Config, float] = {}
         self.user_defined_pre_hook = pre_hook is not None
@@ -193,14 +210,23 @@ class Autotuner(Tuned):
 
     def chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
         """The arguments of the launch with those of the fastest configuration."""
-        key = self._key(args, kwargs)
-        config = self.cache.get(key)
-        if config is None:
-            config = self.cache[key] = self._search(args, kwargs, grid)
-        self.best_config = config
-        final = self._with(config, args, kwargs)
-        if config.pre_hook is not None:
-            config.pre_hook(self.named(args, final))
+        quick = call_key(args, kwargs, 0, self.kernel.interpreted)
+        known = None if quick is None else self._known.get(quick)
+        if known is not None and self.cache.get(known.key) is known.config:
+            best = known.config
+            final = {**kwargs, **best.all_kwargs()}
+        else:
+            key = self._key(args, kwargs)
+            best = self.cache.get(key) or self._search(args, kwargs, grid)
+            self.cache[key] = best
+            final = self._with(best, args, kwargs)
+            if quick is not None:
+                if len(self._known) >= _REMEMBERED:
+                    self._known.clear()
+                self._known[quick] = _Known(key, best, kept(args, kwargs))
+        self.best_config = best
+        if best.pre_hook is not None:
+            best.pre_hook(self.named(args, final))
         return final
 
     def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
@@ -350,8 +376,7 @@ def autotune(
 
     Args:
         configs: the configurations to try; those that cannot be compiled do not count.
-        key: names of parameters; a new combination of their values starts a new search. Names that the kernel
-            does not have are ignored, as by Triton.
+        key: names of parameters; a new combination of their values starts a new search.
         prune_configs_by: `early_config_prune(configs, named_args, **kwargs)` gives the configurations to try;
             `perf_model(**args)` estimates a time, the `top_k` (a share or a number) best are tried.
         reset_to_zero: arrays that are zeroed before each trial.
@@ -359,18 +384,48 @@ def autotune(
         pre_hook: called with the arguments by name before each trial.
         post_hook: called with the arguments by name and `exception` after each trial.
         warmup, rep, use_cuda_graph, do_bench, cache_results: accepted for Triton's sake.
+
+    Raises:
+        LaunchError: there are no configurations, or a name is not that of a parameter.
     """
-    return lambda fn: Autotuner(
-        fn,
-        _names(fn),
-        configs,
-        key,
-        reset_to_zero,
-        restore_value,
-        pre_hook,
-        post_hook,
-        prune_configs_by,
-    )
+
+    def tuner(fn: JITFunction | Tuned) -> Autotuner:
+        zeroed, restored = reset_to_zero or (), restore_value or ()
+        try:
+            _check(fn, configs, {"key": key, "reset_to_zero": zeroed, "restore_value": restored})
+            return Autotuner(
+                fn,
+                _names(fn),
+                configs,
+                key,
+                zeroed,
+                restored,
+                pre_hook,
+                post_hook,
+                prune_configs_by,
+            )
+        except UserError as error:
+            raise error.with_traceback(None) from None
+
+    return tuner
+
+
+def _check(fn: Any, configs: Sequence[Config], names: Mapping[str, Sequence[str]]) -> None:
+    """Raise LaunchError for a tuner that would not do what its words say."""
+    if not configs:
+        raise LaunchError(
+            "autotune has no configurations",
+            hint='give it some to choose from, e.g. [dsa.Config({"BLOCK": 1024})]',
+        )
+    known = _names(fn)
+    for option, listed in names.items():
+        for name in listed:
+            if known and name not in known:
+                raise LaunchError(
+                    f"{option} of autotune names {name!r}, which is no parameter of "
+                    f"{getattr(fn, '__name__', fn)}",
+                    hint=f"parameters are {', '.join(known)}",
+                )
 
 
 def heuristics(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .device_streams import Span
-from .files import write_atomically
+from .files import write_for_user
 
 
 def trace(spans: Sequence[Span]) -> dict[str, Any]:
@@ -39,5 +39,4 @@ def trace(spans: Sequence[Span]) -> dict[str, Any]:
 
 def write(spans: Sequence[Span], path: Path) -> Path:
     """Write the trace to `path`, which appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return write_atomically(path, json.dumps(trace(spans)).encode())
+    return write_for_user(path, json.dumps(trace(spans)).encode(), "the timeline")

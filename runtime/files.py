@@ -5,6 +5,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from dsalang._backend.errors import LaunchError
+
+
+def write_for_user(path: str | Path, data: bytes, what: str) -> Path:
+    """Write a file that the user has named, and the folders to it. Raises LaunchError when that cannot be done."""
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return write_atomically(path, data)
+    except OSError as error:
+        reason = "it is a folder" if path.is_dir() else (error.strerror or str(error))
+        raise LaunchError(
+            f"cannot write {what} to {path}: {reason}",
+            hint="pass the path of a file in a folder that can be written",
+        ) from None
+
 
 def write_atomically(path: Path, data: bytes) -> Path:
     """Write a file by a rename, so that a killed process or a full disk leaves the old one or none.

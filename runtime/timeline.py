@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsalang._backend.isa.table import Engine
 
-from .files import write_atomically
+from .files import write_for_user
 from .rings import ring_at
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ def trace(run: Run) -> dict[str, Any]:
 
 def write(run: Run, path: Path) -> Path:
     """Write the trace to `path`, which appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return write_atomically(path, json.dumps(trace(run)).encode())
+    return write_for_user(path, json.dumps(trace(run)).encode(), "the timeline")
 
 
 def _names(core: CoreStats) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 from dsalang._backend.image.uses import Uses
 from dsalang._backend.isa.table import Engine
 
-from ..files import write_atomically
+from ..files import write_for_user
 from ..report import Run
 from ..stats import CoreStats
 from .lives import Life, lives_of, occupancy
@@ -144,4 +144,4 @@ class Profile:
 
 
 def _write(path: str | Path, text: str) -> Path:
-    return write_atomically(Path(path), text.encode())
+    return write_for_user(path, text.encode(), "the profile")

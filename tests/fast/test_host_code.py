@@ -40,12 +40,38 @@ def python(folder: Path, text: str) -> str:
     return done.stdout
 
 
-LOADED = "    print([m for m in ('xdsl', 'llvmlite', 'rich') if m in sys.modules])\n"
+LOADED = """
+    compiler = ("xdsl", "llvmlite", "rich", "astunparse", "filelock", "dsalang._jit.compiled",
+                "dsalang._backend.isa.table", "dsalang._backend.image.model", "dsalang._runtime.reference")
+    print([name for name in compiler if name in sys.modules])
+"""
 
 
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert "llvmlite" in python(tmp_path, KERNEL + LOADED)
     assert python(tmp_path, KERNEL + LOADED).strip() == "[]"
+
+
+def test_a_report_has_everything_though_the_host_code_was_found(tmp_path: Path) -> None:
+    text = KERNEL.replace("k[(2,)]", "run = k[(2,)]") + "    print(run.summary(), run.stalls(2))\n"
+    first = python(tmp_path, text)
+    assert "SRAM" in first and python(tmp_path, text) == first
+
+
+def test_an_error_has_its_words_though_the_host_code_was_found(tmp_path: Path) -> None:
+    text = """
+    import numpy as np, dsalang as dsa
+    @dsa.jit
+    def k(x, BLOCK: dsa.constexpr):
+        offs = dsa.arange(0, BLOCK)
+        dsa.store(x + offs, dsa.load(x + offs) + 1)
+    try:
+        k[(1,)](np.zeros(100, np.float32), BLOCK=128)
+    except dsa.DeviceError as error:
+        print(error)
+    """
+    first = python(tmp_path, text)
+    assert "script.py:6" in first and python(tmp_path, text) == first
 
 
 def test_damaged_and_foreign_files_are_made_again(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ def test_a_launch_reports(tmp_path):
     assert run.cycles > 0 and run.microseconds > 0 and run.hbm_bytes >= 3 * 300 * 4
     path = run.timeline(tmp_path / "timeline.json")
     assert json.loads(path.read_text())
+    with pytest.raises(LaunchError, match=r"cannot write the timeline to .*: it is a folder"):
+        run.timeline(tmp_path)
 
 
 def test_a_grid_without_programs_reports_nothing_done():

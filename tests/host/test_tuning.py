@@ -206,3 +206,32 @@ def test_do_bench_counts_bound_launches_and_those_on_streams():
     with dsa.Device() as device:
         stream = dsa.Stream(device)
         assert dsa.testing.do_bench(lambda: clear[(3,)](x, stream=stream)) == expected
+
+
+def test_a_tuner_without_configurations_is_refused():
+    with pytest.raises(dsa.LaunchError, match="no configurations"):
+        dsa.autotune([], key=["n"])(dsa.jit(kernel))
+
+
+@pytest.mark.parametrize("option", ["key", "reset_to_zero", "restore_value"])
+def test_names_that_are_no_parameters_are_refused(option):
+    with pytest.raises(
+        dsa.LaunchError, match=f"{option} of autotune names 'm'.*\n.*x, out, n, BLOCK"
+    ):
+        dsa.autotune(CONFIGS, **{"key": ["n"], option: ["m"]})(dsa.jit(kernel))
+
+
+def test_launches_made_before_follow_the_tuners_cache():
+    tuned = dsa.autotune(CONFIGS, key=["n"])(dsa.jit(kernel))
+    x, out = np.ones(N, np.float32), np.zeros(N, np.float32)
+    for _ in range(2):
+        tuned[grid](x, out, N)
+    (key,) = tuned.cache
+    other = next(config for config in CONFIGS if config is not tuned.best_config)
+    tuned.cache[key] = other
+    for _ in range(2):
+        tuned[grid](x, out, N)
+        assert tuned.best_config is other
+    tuned.cache.clear()
+    tuned[grid](x, out, N)
+    assert tuned.best_config is not other
