@@ -35,8 +35,8 @@ class ScalarCost:
 
     Attributes:
         issues: every issue.
-        start: instructions from the entry to the first call, where arguments are loaded and what loops do not
-            change is computed; summed over cores. They are part of the first issue's `retired`.
+        start: instructions from the entry of each core to its first call, where arguments are loaded and what loops
+            do not change is computed; summed over cores. A launch's cost, not an issue's: no issue has them.
         rest: instructions before calls that are no issues.
     """
 
@@ -68,7 +68,8 @@ def measure(
         nonlocal start, rest
         if core not in seen:
             start += retired
-        spent = retired - seen.get(core, 0)
+            seen[core] = retired
+        spent = retired - seen[core]
         seen[core] = retired
         if call[0] == _ISSUE and call[1] < len(image.templates):
             issues.append(IssueCost(call[1], len(image.templates[call[1]].open), spent))
