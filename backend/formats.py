@@ -72,6 +72,7 @@ FORMATS: tuple[Format, ...] = (
     _format("fp16", 11, 16, "float", np.float16, "float16", "f16"),
     _format("bf16", 12, 16, "float", ml_dtypes.bfloat16, "bfloat16"),
     _format("fp32", 13, 32, "float", np.float32, "float32", "f32"),
+    _format("fp64", 14, 64, "float", np.float64, "float64", "f64"),
 )
 
 BY_NAME: dict[str, Format] = {name: fmt for fmt in FORMATS for name in (fmt.name, *fmt.aliases)}

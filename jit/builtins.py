@@ -505,7 +505,7 @@ def dot(
     max_num_imprecise_acc: Any = None,
     out_dtype: Any = float32,
 ) -> Any:
-    """acc + input · other over the last two dims, in fp32 (int32 for int8); any M, N, K."""
+    """acc + input · other over the last two dims, in fp32 (fp64 for fp64, int32 for int8); any M, N, K."""
 
 
 # ---- control flow ---------------------------------------------------------------------------------------

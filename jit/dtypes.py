@@ -50,7 +50,7 @@ class dtype:  # noqa: N801 (the name users of Triton type)
 
     @property
     def format(self) -> Format:
-        """The number format of the machine. Raises KeyError when the machine has none (fp64)."""
+        """The number format of the machine. Raises KeyError when the machine has none (float8e4b15)."""
         return formats.by_name(self.name)
 
     @property
@@ -236,13 +236,12 @@ float16 = dtype("fp16", "float", 16, mantissa_bits=10)
 bfloat16 = dtype("bf16", "float", 16, mantissa_bits=7)
 float32 = dtype("fp32", "float", 32, mantissa_bits=23)
 float64 = dtype("fp64", "float", 64, mantissa_bits=52)
-"""Exists so that kernels that mention it parse; the machine has no fp64, using it is an error."""
 
 float8e4b15, float8e4b8, float8e5b16 = (
     dtype(f"fp8{kind}", "float", 8, mantissa_bits=mantissa)
     for kind, mantissa in (("e4b15", 3), ("e4b8", 3), ("e5b16", 2))
 )
-"""Eight-bit floats of some GPUs; like float64 they exist to be compared with."""
+"""Eight-bit floats of some GPUs. They exist so that kernels that mention them parse; the machine has none."""
 
 ALL: tuple[dtype, ...] = (
     int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
@@ -254,10 +253,9 @@ for _type in (*ALL, float8e4b15, float8e4b8, float8e5b16):
         setattr(dtype, f"is_{_type.name}", _is_named(_type.name))
 
 _ALIASES: dict[str, dtype] = {}
-for _type in ALL[:-1]:
+for _type in ALL:
     for _alias in (_type.name, _type.format.name, *_type.format.aliases):
         _ALIASES[_alias] = _type
-_ALIASES |= {"fp64": float64, "float64": float64, "f64": float64}
 
 
 def from_name(name: str) -> ElementType:

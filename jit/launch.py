@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dsalang._backend.errors import LaunchError
 from dsalang._backend.formats import Format
@@ -88,8 +89,14 @@ def scalar_bits(fmt: Format, value: bool | int | float) -> int:
         wrapped = int(value) & (2**64 - 1)
         return wrapped - 2**64 if wrapped >= 2**63 else wrapped
     with np.errstate(over="ignore"):
-        stored = np.asarray(value, np.float32).astype(fmt.storage)
+        stored = _stored(value, fmt)
     return int.from_bytes(stored.tobytes(), "little")
+
+
+def _stored(value: bool | int | float, fmt: Format) -> NDArray[Any]:
+    """A number as an element; a float becomes fp32 on the way to a narrower format."""
+    through = np.float32 if fmt.is_float and fmt.bits < 32 else fmt.storage
+    return np.asarray(value, through).astype(fmt.storage)
 
 
 def run_interpreted(
@@ -108,8 +115,7 @@ def run_interpreted(
         values[name] = InterpTile(np.asarray(_signed(view.address), np.int64), kind)
     for name, (kind_, value) in arguments.scalars.items():
         if name not in spec.constants:
-            stored = np.asarray(value, kind_.format.storage if kind_.is_int() else np.float32)
-            values[name] = InterpTile(stored.astype(kind_.format.storage), kind_)
+            values[name] = InterpTile(_stored(value, kind_.format), kind_)
     extents, _ = extents_of(list(arguments.pointers.items()))
     pieces = [Piece(e.start, e.bytes(), e.names, e.writable) for e in extents]
     for name, composite in composites(spec.constants).items():

@@ -1,7 +1,8 @@
 """Types of operations: promotion, conversion, broadcasting. Rules as in Triton.
 
 Kinds are ordered bool < int < float. A Python number is weak: it takes the other operand's type when
-its kind is not higher, else int32 (or the first of uint32, int64, uint64 that holds it) or fp32.
+its kind is not higher, else int32 (or the first of uint32, int64, uint64 that holds it) or fp32 (fp64 outside of
+the normal numbers of fp32).
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from .parse.emit import Emitter
 
 
+MIN_FP32, MAX_FP32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
+
+
 def literal_dtype(number: bool | int | float) -> dtype:
     """The type that a Python number has on its own.
 
@@ -28,7 +32,9 @@ def literal_dtype(number: bool | int | float) -> dtype:
     if isinstance(number, bool):
         return dtypes.int1
     if isinstance(number, float):
-        return dtypes.float32
+        ordinary = number == 0 or not math.isfinite(number)
+        ordinary = ordinary or MIN_FP32 <= abs(number) <= MAX_FP32
+        return dtypes.float32 if ordinary else dtypes.float64
     for candidate in (dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64):
         if candidate.get_int_min_value() <= number <= candidate.get_int_max_value():
             return candidate

@@ -188,6 +188,6 @@ def _parse_type(name: str, text: str) -> tuple[str, int]:
     except (KeyError, ValueError):
         raise LaunchError(
             f"{text!r} is not a type (parameter {name!r})",
-            hint="types are fp32, fp16, bf16, fp8e4nv, fp8e5, i1, i8 … i64, u8 … u64, and * before one "
+            hint="types are fp64, fp32, fp16, bf16, fp8e4nv, fp8e5, i1, i8 … i64, u8 … u64, and * before one "
             "of them for a pointer; ':16' after it says that it is a multiple of 16",
         ) from None

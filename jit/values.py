@@ -163,7 +163,10 @@ def ir_scalar(element: ElementType) -> Attribute:
     try:
         return scalar_type(element.format)
     except KeyError:
-        fail(f"the machine has no {element.name}", "use float32 or a narrower type")
+        fail(
+            f"the machine has no {element.name}",
+            "convert to a type of the machine, such as float32 or float8e5",
+        )
 
 
 @lru_cache(maxsize=4096)

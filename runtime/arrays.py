@@ -142,6 +142,7 @@ _TORCH_FORMATS = {
     "torch.float16": "fp16",
     "torch.bfloat16": "bf16",
     "torch.float32": "fp32",
+    "torch.float64": "fp64",
     "torch.float8_e4m3fn": "fp8e4m3",
     "torch.float8_e5m2": "fp8e5m2",
 } | {f"torch.{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -184,10 +185,9 @@ def _not_host(name: str, where: str) -> LaunchError:
 
 
 _ADVICE = {
-    "float64": "float32",
-    "longdouble": "float32",
+    "longdouble": "float64",
     "complex64": "two float32 arrays (real and imaginary parts)",
-    "complex128": "two float32 arrays (real and imaginary parts)",
+    "complex128": "two float64 arrays (real and imaginary parts)",
 }
 
 

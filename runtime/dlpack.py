@@ -108,5 +108,4 @@ def _format_name(dtype: _DataType) -> str:
     if dtype.code in _NAMED:
         return _NAMED[dtype.code]
     name = f"{_KINDS.get(dtype.code, f'DLPack type {dtype.code}x')}{dtype.bits}"
-    name = {"fp64": "float64"}.get(name, name)
     return _NAMES.get(name, name)

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     Float16Type,
     Float32Type,
+    Float64Type,
     IntegerType,
     TensorType,
 )
@@ -38,6 +39,7 @@ _FLOATS: dict[str, Attribute] = {
     "fp16": Float16Type(),
     "bf16": BFloat16Type(),
     "fp32": Float32Type(),
+    "fp64": Float64Type(),
 }
 _FLOAT_NAMES = {type_: name for name, type_ in _FLOATS.items()}
 _INTS = {bits: IntegerType(bits) for bits in (1, 8, 16, 32, 64)}

@@ -230,7 +230,7 @@ OPCODES: tuple[Opcode, ...] = (
             Field(
                 "fmt_d",
                 "u8",
-                doc="format of the accumulator D: fp32, bf16 or int32",
+                doc="format of the accumulator D: fp32, bf16, int32, or fp64 for fp64",
                 values="format",
             ),
             Field("trans_a", "u8", doc="1: A is stored [K, M]"),

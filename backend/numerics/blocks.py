@@ -42,7 +42,8 @@ def unpacked(stored: Array, fmt: Format, axis: int, count: int) -> Array:
 
 def scale_values(scales: npt.NDArray[np.uint8]) -> F32:
     """E8M0 as fp32: 2^(code - 127), 255 is NaN; exact."""
-    return widen(np.ascontiguousarray(scales).view(ml_dtypes.float8_e8m0fnu))
+    values: F32 = widen(np.ascontiguousarray(scales).view(ml_dtypes.float8_e8m0fnu))
+    return values
 
 
 def scaled(values: Array, scales: npt.NDArray[np.uint8] | None, axis: int) -> F32:

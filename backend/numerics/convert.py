@@ -16,6 +16,9 @@ from ..formats import Format
 
 Array = npt.NDArray[Any]
 F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+Real = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+"""What floats are computed in: fp64 for fp64, fp32 for every narrower format."""
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
@@ -41,6 +44,7 @@ FLOAT_LAYOUTS: dict[str, FloatLayout] = {
     "fp16": FloatLayout(10, 15, 0x7BFF, 0x7C00, 0x7E00),
     "bf16": FloatLayout(7, 127, 0x7F7F, 0x7F80, 0x7FC0),
     "fp32": FloatLayout(23, 127, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_0000),
+    "fp64": FloatLayout(52, 1023, 0x7FEF << 48 | (1 << 48) - 1, 0x7FF0 << 48, 0x7FF8 << 48),
 }
 
 
@@ -85,21 +89,28 @@ def canonical_nan(array: Array, fmt: Format) -> Array:
 
 
 @np.errstate(all="ignore")
-def widen(array: Array) -> F32:
-    """A float array of any format as fp32: exact, subnormals and signed zeros kept, NaN canonical."""
+def widen(array: Array) -> Any:
+    """A float array of any format as what it is computed in: fp64 as it is, others as fp32.
+
+    Exact, subnormals and signed zeros kept, NaN canonical.
+    """
+    if array.dtype == np.float64:
+        return canonical_nan(array, formats.by_name("fp64"))
     wide = array if array.dtype == np.float32 else array.astype(np.float32)
     return canonical_nan(wide, formats.by_name("fp32"))
 
 
 @np.errstate(all="ignore")
-def narrow(values: F32, fmt: Format) -> Array:
-    """fp32 rounded once, to nearest even, to float format `fmt`.
+def narrow(values: Real, fmt: Format) -> Array:
+    """fp32 or fp64 rounded once, to nearest even, to float format `fmt`.
 
     Overflow gives infinity, and ±448 in fp8e4m3, which has no infinity (an infinite operand too).
     NaN gives the canonical NaN. Subnormal results are kept.
     """
-    if fmt.name == "fp32":
-        return canonical_nan(values, fmt)
+    if fmt.name in ("fp32", "fp64"):
+        return canonical_nan(values.astype(fmt.storage, copy=False), fmt)
+    if values.dtype == np.float64:
+        values = _to_fp32_odd(np.asarray(values, np.float64))
     layout = FLOAT_LAYOUTS[fmt.name]
     pattern = values.view(np.uint32)
     magnitude = pattern & np.uint32(0x7FFF_FFFF)
@@ -144,8 +155,8 @@ def float_to_int(array: Array, fmt: Format, signed: bool) -> Array:
     width = fmt.bits - 1 if signed else fmt.bits
     low, high = (-(1 << width) if signed else 0), 1 << width
     wide = np.int64 if signed else np.uint64
-    below, above = value < np.float32(low), value >= np.float32(high)
-    inside = np.where(below | above | (value != value), np.float32(0), value).astype(wide)
+    below, above = value < value.dtype.type(low), value >= value.dtype.type(high)
+    inside = np.where(below | above | (value != value), value.dtype.type(0), value).astype(wide)
     result = np.where(above, wide(high - 1), np.where(below, wide(low), inside))
     return to_integer_format(result, fmt)
 
@@ -153,6 +164,8 @@ def float_to_int(array: Array, fmt: Format, signed: bool) -> Array:
 def int_to_float(array: Array, fmt: Format, signed: bool) -> Array:
     """Integer to float format `fmt` with a single rounding, int64 and uint64 included."""
     value = as_signed(array) if signed else as_unsigned(array)
+    if fmt.name == "fp64":
+        return value.astype(np.float64)
     negative = value < 0
     magnitude = value.astype(np.uint64)
     magnitude = np.where(negative, np.uint64(0) - magnitude, magnitude)
@@ -166,13 +179,15 @@ def int_to_float(array: Array, fmt: Format, signed: bool) -> Array:
     return narrow(_to_fp32_odd(exact), fmt)
 
 
-def _to_fp32_odd(values: npt.NDArray[np.float64]) -> F32:
-    """fp64 whose fp32 exponent is normal (or zero) to fp32, inexact results made odd, so that rounding on is single."""
-    pattern = values.view(np.uint64)
-    low = np.uint64((1 << 29) - 1)
-    sticky = ((pattern & low) != 0).astype(np.uint64) << np.uint64(29)
-    odd: npt.NDArray[np.float64] = ((pattern & ~low) | sticky).view(np.float64)
-    return odd.astype(np.float32)
+def _to_fp32_odd(values: F64) -> F32:
+    """fp64 to fp32, inexact results made odd (of the two neighbours), so that rounding on is single."""
+    nearest = values.astype(np.float32)
+    back = nearest.astype(np.float64)
+    pattern = nearest.view(np.uint32)
+    # the neighbour below in magnitude: its last bit is set if that loses something
+    below = pattern - (np.abs(back) > np.abs(values)).astype(np.uint32)
+    odd: F32 = (below | ((back != values) & (values == values)).astype(np.uint32)).view(np.float32)
+    return odd
 
 
 def bitcast(array: Array, fmt: Format) -> Array:

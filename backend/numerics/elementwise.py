@@ -2,8 +2,8 @@
 
 Arrays hold the storage dtype of their format. IR integers are signless, so `sdiv` and the like read
 their operands as signed or unsigned whatever the storage dtype says. int1 is one byte, 0 or 1, and
--1 where it is read as signed. Float operations widen to fp32 exactly, compute there, and round once
-to the format of the operation; a NaN they produce is canonical.
+-1 where it is read as signed. Float operations widen to fp32 exactly (fp64 stays as it is), compute
+there, and round once to the format of the operation; a NaN they produce is canonical.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import numpy.typing as npt
 
 from ..formats import Format
 from . import convert, transcendental
-from .convert import as_signed, as_unsigned, bits, from_bits, to_integer_format
-from .fma import fma32
+from .convert import Real, as_signed, as_unsigned, bits, from_bits, to_integer_format
+from .fma import fma
 
 Array = npt.NDArray[Any]
-F32 = npt.NDArray[np.float32]
 Semantics = Callable[..., Array]
 """(format of the op, format of its last operand, operands...) -> result."""
 
@@ -46,14 +45,14 @@ def apply(op_name: str, fmt: Format, src_fmt: Format, *arrays: Array) -> Array:
     return np.asarray(result).reshape(shape)
 
 
-def _float_op(function: Callable[..., F32]) -> Semantics:
+def _float_op(function: Callable[..., Real]) -> Semantics:
     def run(fmt: Format, _src: Format, *arrays: Array) -> Array:
         return convert.narrow(function(*(convert.widen(a) for a in arrays)), fmt)
 
     return run
 
 
-def _float_compare(function: Callable[[F32, F32], Array]) -> Semantics:
+def _float_compare(function: Callable[[Real, Real], Array]) -> Semantics:
     def run(_fmt: Format, _src: Format, a: Array, b: Array) -> Array:
         return function(convert.widen(a), convert.widen(b))
 
@@ -78,30 +77,30 @@ def _int_compare(
     return run
 
 
-def fmin(a: F32, b: F32) -> F32:
-    """Minimum in fp32: NaN if either is NaN, -0 below +0."""
+def fmin(a: Real, b: Real) -> Real:
+    """Minimum of floats: NaN if either is NaN, -0 below +0."""
     result = np.where((a < b) | ((a == b) & np.signbit(a)), a, b)
-    return np.where((a != a) | (b != b), np.float32(np.nan), result)
+    return np.where((a != a) | (b != b), a.dtype.type(np.nan), result)
 
 
-def fmax(a: F32, b: F32) -> F32:
-    """Maximum in fp32: NaN if either is NaN, -0 below +0."""
+def fmax(a: Real, b: Real) -> Real:
+    """Maximum of floats: NaN if either is NaN, -0 below +0."""
     result = np.where((a > b) | ((a == b) & np.signbit(b)), a, b)
-    return np.where((a != a) | (b != b), np.float32(np.nan), result)
+    return np.where((a != a) | (b != b), a.dtype.type(np.nan), result)
 
 
-def fminnum(a: F32, b: F32) -> F32:
-    """Minimum in fp32: the other operand if one is NaN, -0 below +0."""
+def fminnum(a: Real, b: Real) -> Real:
+    """Minimum of floats: the other operand if one is NaN, -0 below +0."""
     return np.where(a != a, b, np.where(b != b, a, fmin(a, b)))
 
 
-def fmaxnum(a: F32, b: F32) -> F32:
-    """Maximum in fp32: the other operand if one is NaN, -0 below +0."""
+def fmaxnum(a: Real, b: Real) -> Real:
+    """Maximum of floats: the other operand if one is NaN, -0 below +0."""
     return np.where(a != a, b, np.where(b != b, a, fmax(a, b)))
 
 
-def _rsqrt(a: F32) -> F32:
-    result: F32 = np.float32(1) / np.sqrt(a)
+def _rsqrt(a: Real) -> Real:
+    result: Real = a.dtype.type(1) / np.sqrt(a)
     return result
 
 
@@ -214,7 +213,7 @@ SEMANTICS: dict[str, Semantics] = {
     "fmul": _float_op(np.multiply),
     "fdiv": _float_op(np.divide),
     "frem": _float_op(np.fmod),
-    "ffma": _float_op(fma32),
+    "ffma": _float_op(fma),
     "fneg": _flip_sign,
     "fabs": _clear_sign,
     "fmin": _float_op(fmin),

@@ -1,9 +1,13 @@
-"""Fused multiply-add in fp32 with a single rounding, from fp64 additions and multiplications."""
+"""Fused multiply-add with a single rounding; in fp32 from fp64 additions and multiplications."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+
+from .fma64 import fma64, sum_to_odd
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -12,6 +16,11 @@ Operand = F32 | np.float32
 _LOW = np.int64((1 << 29) - 1)
 _HALF = np.int64(1 << 28)
 _MIN_NORMAL = 2.0**-126
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """a * b + c rounded once, of operands that are all fp32 or all fp64."""
+    return (fma64 if a.dtype == np.float64 else fma32)(a, b, c)
 
 
 @np.errstate(all="ignore")
@@ -42,16 +51,5 @@ def round_sum32(product: F64, addend: F64, total: F64) -> F32:
     doubtful |= np.abs(total) < _MIN_NORMAL
     if doubtful.any():
         p, c = (np.broadcast_to(x, total.shape)[doubtful] for x in (product, addend))
-        result[doubtful] = _sum_to_odd(p, c).astype(np.float32)
+        result[doubtful] = sum_to_odd(p, c).astype(np.float32)
     return result
-
-
-def _sum_to_odd(x: F64, y: F64) -> F64:
-    """x + y in fp64, where inexact moved to the neighbour with an odd last bit (Boldo and Melquiond 2008)."""
-    total = x + y
-    part = total - x
-    error = (x - (total - part)) + (y - part)  # Knuth's two-sum: exact
-    pattern = total.view(np.int64)
-    inexact = np.isfinite(total) & (error != 0) & ((pattern & 1) == 0)
-    step = np.where((error > 0) == (total > 0), 1, -1)
-    return np.where(inexact, pattern + step, pattern).view(np.float64)

@@ -1,7 +1,7 @@
 """The tensor engine's matrix multiply-accumulate.
 
-A float element is a chain of fp32 fused multiply-adds over ascending k, so it does not depend on how K
-is split into instructions; an integer element is exact and wraps into int32 at the end.
+A float element is a chain of fp32 (of fp64 operands: fp64) fused multiply-adds over ascending k, so it does not
+depend on how K is split into instructions; an integer element is exact and wraps into int32 at the end.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..formats import Format
 from .convert import narrow, widen
 from .fma import fma32, round_sum32
+from .fma64 import fma64
 
 Array = npt.NDArray[Any]
 F32 = npt.NDArray[np.float32]
@@ -39,10 +40,10 @@ def mma(
     """D = A·B, or D += A·B, and whether an integer result left int32's range (it wraps).
 
     Args:
-        a: [M, K] of fmt_a; any float format, or int8/uint8.
+        a: [M, K] of fmt_a; any float format, or int8/uint8; fp64 only by fp64.
         b: [K, N] of fmt_b; of the same class as A, not necessarily the same format.
         acc: [M, N] of fmt_d; read only when `accumulate`.
-        fmt_d: fp32 or bf16 for floats, int32 for integers.
+        fmt_d: fp32 or bf16 for floats, fp64 for fp64, int32 for integers.
         accumulate: start from `acc` instead of +0.
 
     Raises:
@@ -51,14 +52,25 @@ def mma(
     if not accumulate:
         acc = np.zeros((a.shape[0], b.shape[1]), fmt_d.storage)
     assert acc is not None, "accumulating needs the accumulator"
-    if fmt_a.is_float and fmt_b.is_float and fmt_d.name in ("fp32", "bf16"):
+    if fmt_d.name not in _accumulators(fmt_a, fmt_b):
+        raise ValueError(f"mma of {fmt_a} by {fmt_b} into {fmt_d} does not exist")
+    if fmt_d.name == "fp64":
+        return narrow(_chain64(a, b, acc), fmt_d), False
+    if fmt_d.is_float:
         return narrow(_float_chain(widen(a), widen(b), widen(acc)), fmt_d), False
-    if fmt_a.name in INT_OPERANDS and fmt_b.name in INT_OPERANDS and fmt_d.name == "int32":
-        # every partial sum is below 2^16 * K, far within fp64's 53 bits, so any order is exact
-        exact = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64) + acc
-        wrapped = exact.astype(np.int32)
-        return wrapped, bool((wrapped != exact).any())
-    raise ValueError(f"mma of {fmt_a} by {fmt_b} into {fmt_d} does not exist")
+    # every partial sum is below 2^16 * K, far within fp64's 53 bits, so any order is exact
+    exact = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64) + acc
+    wrapped = exact.astype(np.int32)
+    return wrapped, bool((wrapped != exact).any())
+
+
+def _accumulators(fmt_a: Format, fmt_b: Format) -> tuple[str, ...]:
+    """The formats that a product of these can be accumulated in; none if it does not exist."""
+    if fmt_a.name == fmt_b.name == "fp64":
+        return ("fp64",)
+    if fmt_a.is_float and fmt_b.is_float and "fp64" not in (fmt_a.name, fmt_b.name):
+        return ("fp32", "bf16")
+    return ("int32",) if fmt_a.name in INT_OPERANDS and fmt_b.name in INT_OPERANDS else ()
 
 
 def _float_chain(a: F32, b: F32, start: F32) -> F32:
@@ -75,6 +87,12 @@ def _float_chain(a: F32, b: F32, start: F32) -> F32:
             tile = (slice(m, m + m_step), slice(n, n + n_step))
             result[tile] = step(columns[:, tile[0]], rows[:, tile[1]], result[tile])
     return result
+
+
+def _chain64(a: F64, b: F64, acc: F64) -> F64:
+    for column, row in zip(a.T, b):
+        acc = fma64(column[:, None], row, acc)
+    return acc
 
 
 def _exact_product_chain(columns: F32, rows: F32, acc: F32) -> F32:

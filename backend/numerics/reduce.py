@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from ..formats import Format
 from ..isa.table import ReduceKind
-from .convert import as_signed, as_unsigned, bits, narrow, to_integer_format, widen
+from .convert import Real, as_signed, as_unsigned, narrow, to_integer_format, widen
 
 Array = npt.NDArray[Any]
-F32 = npt.NDArray[np.float32]
 K = ReduceKind
 
 PARTIALS = 16
@@ -44,15 +43,16 @@ def reduce(kind: ReduceKind, array: Array, axis: int, fmt: Format) -> Array:
     """`array` of format `fmt`, axis (of length >= 1) reduced away.
 
     Float sums and products: partial j takes the elements at j, j+16, j+32, … in this order, starting
-    from -0.0 (product: 1.0); then p[j] op p[j+8] for j < 8, likewise 4, 2, 1; all in fp32, rounded once
-    to `fmt` at the end. Integers wrap.
+    from -0.0 (product: 1.0); then p[j] op p[j+8] for j < 8, likewise 4, 2, 1; all in fp32 (fp64
+    for fp64), rounded once to `fmt` at the end. Integers wrap.
     """
     values = np.moveaxis(array, axis, 0)
     if kind in _CHAINS:
         return narrow(_interleaved(kind, widen(values)), fmt)
     if kind in _FLOAT_EXTREMES:
-        keys = _float_keys(kind, widen(values))
-        return narrow(_from_keys(np.asarray(_extreme(kind).reduce(keys, axis=0))), fmt)
+        wide = widen(values)
+        keys = np.asarray(_extreme(kind).reduce(_float_keys(kind, wide), axis=0))
+        return narrow(_from_keys(keys, wide.dtype), fmt)
     operands = _view(kind, values)
     result = _INTEGER[kind].reduce(operands, axis=0, dtype=operands.dtype)
     return to_integer_format(np.asarray(result), fmt)
@@ -81,7 +81,7 @@ def arg_reduce(
 def scan(kind: ReduceKind, array: Array, axis: int, reverse: bool, fmt: Format) -> Array:
     """Inclusive scan along `axis`, one element after the other (`reverse`: from the end).
 
-    The running value of floats is kept in fp32 and rounded to `fmt` for each output only.
+    The running value of floats is kept in fp32 (fp64 for fp64) and rounded to `fmt` for each output only.
     """
     values = np.moveaxis(array, axis, 0)
     if reverse:
@@ -96,15 +96,16 @@ def _scan_first_axis(kind: ReduceKind, values: Array, fmt: Format) -> Array:
     if kind in _CHAINS:
         return narrow(_CHAINS[kind][0].accumulate(widen(values), axis=0), fmt)
     if kind in _FLOAT_EXTREMES:
-        keys = _float_keys(kind, widen(values))
-        return narrow(_from_keys(_extreme(kind).accumulate(keys, axis=0)), fmt)
+        wide = widen(values)
+        keys = _extreme(kind).accumulate(_float_keys(kind, wide), axis=0)
+        return narrow(_from_keys(keys, wide.dtype), fmt)
     operands = _view(kind, values)
     return to_integer_format(_INTEGER[kind].accumulate(operands, axis=0, dtype=operands.dtype), fmt)
 
 
-def _interleaved(kind: ReduceKind, values: F32) -> F32:
+def _interleaved(kind: ReduceKind, values: Real) -> Real:
     operation, identity = _CHAINS[kind]
-    partials = np.full((PARTIALS, *values.shape[1:]), identity, np.float32)
+    partials = np.full((PARTIALS, *values.shape[1:]), identity, values.dtype)
     for start in range(0, len(values), PARTIALS):
         group = values[start : start + PARTIALS]
         live = partials[: len(group)]
@@ -124,17 +125,22 @@ def _extreme(kind: ReduceKind) -> np.ufunc:
     return np.maximum if kind in _MAXIMA else np.minimum
 
 
-def _float_keys(kind: ReduceKind, values: F32) -> npt.NDArray[np.int64]:
+def _float_keys(kind: ReduceKind, values: Real) -> npt.NDArray[np.int64]:
     """Integers ordered as `kind` orders the values: -0 below +0, NaN winning or losing everything."""
-    pattern = bits(values).view(np.int32)
-    keys = (pattern ^ ((pattern >> 31) & 0x7FFF_FFFF)).astype(np.int64)
+    keys = _ordered(as_signed(values)).astype(np.int64)
     nan_wins = kind in (K.FMAX, K.FMIN)
     nan_key = _KEY.max if nan_wins == (kind in _MAXIMA) else _KEY.min
     return np.where(values != values, np.int64(nan_key), keys)
 
 
-def _from_keys(keys: npt.NDArray[np.int64]) -> F32:
+def _from_keys(keys: npt.NDArray[np.int64], real: np.dtype[Any]) -> Real:
     nan = (keys == _KEY.max) | (keys == _KEY.min)
-    pattern = np.where(nan, 0, keys).astype(np.int32)
-    values = (pattern ^ ((pattern >> 31) & 0x7FFF_FFFF)).view(np.float32)
-    return np.where(nan, np.float32(np.nan), values)
+    pattern = np.where(nan, 0, keys).astype(f"i{real.itemsize}")
+    return np.where(nan, real.type(np.nan), _ordered(pattern).view(real))
+
+
+def _ordered(pattern: Array) -> Array:
+    """Bit patterns of floats as integers in the order of the numbers, and back."""
+    width = 8 * pattern.dtype.itemsize
+    result: Array = pattern ^ ((pattern >> (width - 1)) & np.iinfo(pattern.dtype).max)
+    return result

@@ -252,6 +252,8 @@ def dot(
     if a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
         raise fail(f"dot of shapes {a.shape} and {b.shape}: the inner dims differ")
     wanted = dtypes.int32 if kind_a.is_int() else unwrap(out_dtype)
+    if kind_a == dtypes.float64:
+        wanted = dtypes.float64
     shape = (*a.shape[:-1], b.shape[-1])
     start = unwrap(acc)
     if start is not None and not isinstance(start, InterpTile):

@@ -6,7 +6,9 @@ the numpy dtype that stores them; pointers are int64 addresses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -34,6 +36,7 @@ STORAGE: dict[str, np.dtype[Any]] = {
         "fp16": np.float16,
         "bf16": ml_dtypes.bfloat16,
         "fp32": np.float32,
+        "fp64": np.float64,
     }.items()
 }
 E4M3_MAX = 448.0
@@ -58,6 +61,8 @@ def narrow(data: Array, to: dtype) -> Array:
 
 def narrow64(data: NDArray[np.float64], to: dtype) -> Array:
     """float64 values rounded once to a float type (by way of fp32 that is rounded to odd)."""
+    if to.name == "fp64":
+        return data
     nearest = data.astype(np.float32)
     if to.name == "fp32":
         return nearest
@@ -76,6 +81,8 @@ def _to_odd(nearest: NDArray[np.float32], exact: NDArray[np.float64]) -> NDArray
 
 def from_int(data: Array, to: dtype) -> Array:
     """Integers to a float type, nearest even."""
+    if to.name == "fp64":
+        return data.astype(np.float64)
     if data.dtype == np.bool_ or data.dtype.itemsize < 8:
         return narrow64(data.astype(np.float64), to)
     if to.name == "fp32":
@@ -111,6 +118,8 @@ def convert(data: Array, source: dtype, to: dtype) -> Array:
         return data
     if to.is_bool():
         return np.asarray(data != data.dtype.type(0))
+    if "fp64" in (source.name, to.name) and source.is_floating() and to.is_floating():
+        return narrow64(data.astype(np.float64), to)
     if source.is_floating():
         return narrow(widen(data), to) if to.is_floating() else to_int(data, to)
     if to.is_floating():
@@ -119,7 +128,9 @@ def convert(data: Array, source: dtype, to: dtype) -> Array:
 
 
 def floats(function: Callable[..., Array], to: dtype, *operands: Array) -> Array:
-    """A function of fp32 operands, its result rounded to `to`."""
+    """A function of fp32 (for fp64: fp64) operands, its result rounded to `to`."""
+    if to.name == "fp64":
+        return np.asarray(function(*operands), np.float64)
     return narrow(np.asarray(function(*(widen(x) for x in operands)), np.float32), to)
 
 
@@ -129,8 +140,22 @@ def real(function: Callable[..., Array], to: dtype, *operands: Array) -> Array:
     return narrow64(np.asarray(exact, np.float64), to)
 
 
+@np.vectorize
+def _fma64(a: float, b: float, c: float) -> float:
+    """Exact, then rounded; what is not finite or zero needs no care."""
+    if not (np.isfinite([a, b, c]).all() and a and b and c):
+        return a * b + (c if np.isfinite(a * b) or not np.isfinite(a + b) else c - c)
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+
+
 def fma(a: Array, b: Array, c: Array, to: dtype) -> Array:
     """a * b + c with one rounding."""
+    if to.name == "fp64":
+        return np.asarray(_fma64(a, b, c), np.float64)
     product = a.astype(np.float64) * b.astype(np.float64)  # exact
     addend = c.astype(np.float64)
     total = product + addend
@@ -147,7 +172,7 @@ def minimum(a: Array, b: Array, keep_nan: bool, largest: bool) -> Array:
     """Smaller (or larger) of two arrays; -0 < +0; NaN wins if `keep_nan`, else loses."""
     if a.dtype.kind in "biu":
         return np.maximum(a, b) if largest else np.minimum(a, b)
-    x, y = widen(a), widen(b)
+    x, y = (v if v.dtype == np.float64 else widen(v) for v in (a, b))
     first = (x > y) if largest else (x < y)
     tie = (x == y) & (np.signbit(x) != largest) & (np.signbit(x) != np.signbit(y))
     tie |= (x == y) & (np.signbit(x) == np.signbit(y))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from .. import dtypes
 from ..dtypes import dtype
 
 _RANK = {"bool": 0, "int": 1, "float": 2}
-_MAX_F32 = 3.4028234663852886e38
+_MIN_F32, _MAX_F32 = 1.1754943508222875e-38, 3.4028234663852886e38
+"""The normal numbers of fp32."""
 
 
 class PromotionError(Exception):
@@ -18,7 +21,9 @@ def of_number(value: bool | int | float) -> dtype:
     if isinstance(value, bool):
         return dtypes.int1
     if isinstance(value, float):
-        return dtypes.float32
+        size = abs(value)
+        beyond = math.isfinite(size) and (size > _MAX_F32 or 0 < size < _MIN_F32)
+        return dtypes.float64 if beyond else dtypes.float32
     for kind in (dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64):
         if kind.get_int_min_value() <= value <= kind.get_int_max_value():
             return kind
@@ -41,6 +46,8 @@ def arithmetic(a: dtype, a_weak: bool, b: dtype, b_weak: bool, division: bool) -
 
 def _floats(a: dtype, b: dtype, division: bool) -> dtype:
     kinds = {x for x in (a, b) if x.is_floating()}
+    if dtypes.float64 in kinds:
+        return dtypes.float64
     if dtypes.float32 in kinds:
         return dtypes.float32
     if dtypes.float16 in kinds:

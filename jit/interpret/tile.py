@@ -211,7 +211,7 @@ def cast(value: InterpTile, kind: ElementType) -> InterpTile:
     if value.dtype == kind:
         return value
     if isinstance(kind, dtype) and kind.name not in numeric.STORAGE:
-        raise fail(f"the machine has no {kind}", "use float32")
+        raise fail(f"the machine has no {kind}", "use a type of the machine, such as float32")
     if not isinstance(kind, dtype):  # to a pointer
         if isinstance(value.dtype, dtype) and not value.dtype.is_int():
             raise fail(f"cannot convert {value.dtype} to a pointer")

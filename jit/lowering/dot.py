@@ -25,6 +25,7 @@ from ..values import tile as need_tile
 
 OPERANDS = (
     dtypes.int8, dtypes.float8e4nv, dtypes.float8e5, dtypes.float16, dtypes.bfloat16, dtypes.float32,
+    dtypes.float64,
 )  # fmt: skip
 PRECISIONS = (None, "tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
@@ -63,7 +64,7 @@ def _check_types(a: Value, b: Value) -> None:
     for value in (a, b):
         if value.dtype not in OPERANDS:
             fail(
-                f"dot takes int8, fp8, fp16, bf16 or fp32, not {value.dtype}",
+                f"dot takes int8, fp8, fp16, bf16, fp32 or fp64, not {value.dtype}",
                 "convert with .to(...)",
             )
     both_fp8 = all(isinstance(v.dtype, dtype) and v.dtype.is_fp8() for v in (a, b))
@@ -101,6 +102,10 @@ def _result_types(a: Value, acc: Operand, out_dtype: Operand) -> tuple[ElementTy
         if isinstance(acc, Value) and wanted == dtypes.float32:
             fail("dot of int8 accumulates in int32, not fp32", "make acc with dtype=tl.int32")
         return dtypes.int32, dtypes.int32
+    if a.dtype == dtypes.float64:
+        if isinstance(acc, Value) and wanted != dtypes.float64:
+            fail(f"dot of fp64 accumulates in fp64, not {wanted}", "make acc with dtype=tl.float64")
+        return dtypes.float64, dtypes.float64
     if wanted not in (dtypes.float32, dtypes.bfloat16, dtypes.float16):
         fail(f"dot of {a.dtype} accumulates in fp32, bf16 or fp16, not {wanted}")
     return wanted, dtypes.float32 if wanted == dtypes.float16 else wanted

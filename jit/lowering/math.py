@@ -54,8 +54,9 @@ def _float_function(name: str, fn: str) -> Callable[..., Operand]:
 def sigmoid(em: Emitter, x: Operand) -> Operand:
     """1 / (1 + exp(-x)), computed in fp32 for narrower floats."""
     value = _float(em, x, "sigmoid")
-    wide = cast(em, value, dtypes.float32)
-    one = em.constant(1.0, dtypes.float32, wide.shape)
+    real = dtypes.float64 if value.dtype == dtypes.float64 else dtypes.float32
+    wide = cast(em, value, real)
+    one = em.constant(1.0, real, wide.shape)
     power = em.map("fexp", [em.map("fneg", [wide])])
     return cast(em, em.map("fdiv", [one, em.map("fadd", [one, power])]), value.dtype)
 

@@ -166,12 +166,12 @@ def _bitwise(name: str, kind: str) -> Callable[..., Operand]:
 def softmax(
     em: Emitter, x: Operand, dim: Operand, keep_dims: Operand, ieee_rounding: Operand
 ) -> Operand:
-    """exp(x - max) / sum along one axis, in fp32 (in Triton the maximum and all after it is fp32, too)."""
+    """exp(x - max) / sum along one axis, in fp32 or fp64 (in Triton the maximum and all after it is fp32, too)."""
     source = _number_tile(x, "softmax")
     if _letter(source.dtype) != "f":
         fail(f"softmax takes floats, not {source.type}", "convert with .to(tl.float32)")
     axis = static_axis(Static(0) if _is_none(dim) else dim, len(source.shape), "the dim of softmax")
-    value = cast(em, source, dtypes.float32)
+    value = source if source.dtype == dtypes.float64 else cast(em, source, dtypes.float32)
     top = shapes.spread(em, _reduce(em, "fmaxnum", value, axis), axis, value.shape)
     power = em.map("fexp", [em.map("fsub", [value, top])])
     below = shapes.spread(em, _reduce(em, "fsum", power, axis), axis, value.shape)

@@ -84,6 +84,13 @@ def _check_sizes(op: str, field: Field, fields: Fields, open_: Collection[str]) 
             raise ValueError(f"{op}: {name} is {size}")
 
 
+def _accumulators(a: str, b: str, floats: bool, blocks: bool) -> tuple[str, ...]:
+    """The formats that a product can be accumulated in; none if it does not exist."""
+    if "fp64" in (a, b):
+        return ("fp64",) if a == b and not blocks else ()
+    return ("fp32", "bf16") if floats else ("int32",)
+
+
 def _check_mma(fields: Fields, open_: Collection[str], target: Target) -> None:
     fmt_a, fmt_b, fmt_d = (formats.OPERANDS_BY_CODE[scalar(fields, f"fmt_{x}")] for x in "abd")
     for fmt in (fmt_a, fmt_b):
@@ -96,8 +103,7 @@ def _check_mma(fields: Fields, open_: Collection[str], target: Target) -> None:
         raise ValueError(
             f"the tensor engine of {target.name} takes neither block scales nor integers beside floats"
         )
-    results = ("fp32", "bf16") if blocks or fmt_a.is_float else ("int32",)
-    if fmt_d.name not in results:
+    if fmt_d.name not in _accumulators(fmt_a.name, fmt_b.name, blocks or fmt_a.is_float, blocks):
         raise ValueError(f"mma of {fmt_a} by {fmt_b} into {fmt_d} does not exist")
     for name in ("m", "n", "k"):
         if scalar(fields, name) > target.tensor.max_dim:

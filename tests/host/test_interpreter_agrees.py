@@ -16,7 +16,7 @@ TYPES = {
     "int1": np.bool_, "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64,
     "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64,
     "fp8e4nv": ml_dtypes.float8_e4m3fn, "fp8e5": ml_dtypes.float8_e5m2,
-    "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32,
+    "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32, "fp64": np.float64,
 }  # fmt: skip
 LANGUAGE = {
     "fp8e4nv": "float8e4nv",
@@ -24,6 +24,7 @@ LANGUAGE = {
     "fp16": "float16",
     "bf16": "bfloat16",
     "fp32": "float32",
+    "fp64": "float64",
 }
 EXACT = [
     "x + y", "x - y", "x * y", "x / y", "x % y", "x // y", "x < y", "x <= y", "x > y", "x >= y", "x == y",

@@ -23,6 +23,7 @@ SHAPES = {
     "fp16": (11, -14, 65504.0, math.inf),
     "bf16": (8, -126, float.fromhex("0x1.fep127"), math.inf),
     "fp32": (24, -126, float.fromhex("0x1.fffffep127"), math.inf),
+    "fp64": (53, -1022, float.fromhex("0x1.fffffffffffffp1023"), math.inf),
 }
 
 
@@ -41,7 +42,7 @@ def round_fraction(value: Fraction, name: str) -> float:
         result = min(float(rounded), largest)
     else:
         result = float(rounded) if rounded <= Fraction(largest) else overflow
-    return math.copysign(result, value)
+    return math.copysign(result, 1 if value > 0 else -1)
 
 
 def hidden_tie_breakers(addend_bits: int, place: int) -> tuple[npt.NDArray[Any], ...]:

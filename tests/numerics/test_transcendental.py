@@ -6,6 +6,7 @@ import pytest
 
 from dsalang._backend.formats import Format
 from dsalang._backend.numerics import elementwise, transcendental
+from dsalang._backend.numerics.transcendental_tables import FP32, FP64, POLYNOMIALS, TWO_OVER_PI
 
 from .oracle import SMALL_FLOATS, all_values, spread_fp32, ulp_errors
 from .ulp import REFERENCES, worst
@@ -107,10 +108,13 @@ def test_shapes_are_kept() -> None:
 
 def test_documented_coefficients_are_the_ones_used() -> None:
     page = (Path(__file__).parents[2] / "docs" / "numerics.md").read_text("utf-8")
-    rows = dict(re.findall(r"^\| ([A-Z0-9_]+) \| (-?0x1.*) \|$", page, re.MULTILINE))
-    assert len(rows) == 8
+    rows = dict(re.findall(r"^\| ([A-Z0-9_]+) \| (-?0x1[^|]*) \|$", page, re.MULTILINE))
+    tables = {"": FP32, "_64": FP64}
+    assert set(rows) == {f"{p.upper()}{suffix}" for p in POLYNOMIALS for suffix in tables}
     for name, text in rows.items():
-        used = [float(c) for c in getattr(transcendental, f"_{name}")]
+        polynomial, suffix = re.fullmatch(r"(.*?)(_64)?", name).groups(default="")
+        used = [float(c) for c in getattr(tables[suffix], polynomial.lower())]
         assert [float.fromhex(c) for c in text.split(", ")] == used, name
-    words = f"{transcendental.TWO_OVER_PI:x}"
-    assert " ".join(words[i : i + 8] for i in range(0, 64, 8)) in page
+    words = f"{TWO_OVER_PI:x}"
+    stated = re.search(r"^Floor\(2/π · 2\^1184\) = `(.*?)`", page, re.MULTILINE | re.DOTALL)
+    assert stated and stated[1].split() == [words[i : i + 8] for i in range(0, len(words), 8)]

@@ -5,7 +5,7 @@ instruction does with the run-time operands `values` (one i64 per open field, as
 fault code. `context` is an array of i64 that belongs to one emulated core.
 
 An access belongs to the segment of the template's kernel argument (`Template.hbm_arg`), where that is known, else to the
-segment of its lowest byte, as in the reference engine. Units use the C library's malloc, free, memcpy, memset and fmodf.
+segment of its lowest byte, as in the reference engine. Units use the C library's malloc, free, memcpy, memset, fmodf and fmod.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What reductions and scans fold with, per ReduceKind: values, identity, operation, result.
 
-Floats are folded as fp32; integers as they are stored, int1 in eight bits.
+Floats are folded as fp32, fp64 as fp64; integers as they are stored, int1 in eight bits.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from llvmlite import ir
 
 from ...formats import Format
 from ...isa.table import ReduceKind
+from ...numerics.convert import FLOAT_LAYOUTS
 from . import lanes
-from .build import F32, I8, I32, Code, Value, constant, vector
+from .build import I8, I32, I64, Code, Value, constant, vector
 
 K = ReduceKind
 CHAINS = (K.FSUM, K.FPROD)
@@ -52,7 +53,7 @@ class Fold:
     def element(self) -> ir.Type:
         """The type that is folded in."""
         if self.kind in _FLOAT:
-            return F32
+            return lanes.real(self.fmt)
         return I8 if self.fmt.bits == 1 else lanes.integer(self.fmt)
 
     def value(self, code: Code, bits: Value) -> Value:
@@ -100,9 +101,10 @@ class Fold:
         """Integers that are equal where positions count values as equal: all NaNs are one, -0 is not +0."""
         if self.kind not in _FLOAT:
             return value
-        bits = code.b.bitcast(value, vector(I32, value.type.count))
-        nan = lanes.is_nan(code, value)
-        return code.b.select(nan, constant(bits.type, 0x7FC0_0000), bits)
+        wide = self.fmt.name == "fp64"
+        bits = code.b.bitcast(value, vector(I64 if wide else I32, value.type.count))
+        nan = FLOAT_LAYOUTS["fp64" if wide else "fp32"].nan
+        return code.b.select(lanes.is_nan(code, value), constant(bits.type, nan), bits)
 
     def across(self, code: Code, value: Value) -> Value:
         """All lanes folded, half on half; the result is in lane 0."""

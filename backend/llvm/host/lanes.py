@@ -1,6 +1,7 @@
 """Numbers in vector registers: formats as LLVM types, widening, narrowing, conversions.
 
-The rules are those of `docs/numerics.md`. Floats are computed in fp32; what a narrow float's register holds is its bits.
+The rules are those of `docs/numerics.md`. Floats are computed in fp32, fp64 in fp64; what a narrow
+float's register holds is its bits.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import llvmlite.ir as ir
 from ... import formats
 from ...formats import Format
 from ...numerics.convert import FLOAT_LAYOUTS
-from .build import F16, F32, F64, I1, I8, I16, I32, I64, Code, Value, constant, vector
+from .build import F16, F32, F64, I1, I8, I16, I32, I64, Code, Value, constant, suffix, vector
 
 _INTEGERS = {1: I8, 2: I16, 4: I32, 8: I64}
+_NATIVE = {"fp16": F16, "fp32": F32, "fp64": F64}
+"""Formats that the host has, too. Their NaNs come as they are."""
 
 
 def storage(fmt: Format) -> ir.Type:
@@ -29,6 +32,11 @@ def _like(value: Value, element: ir.Type) -> ir.Type:
     return vector(element, value.type.count)
 
 
+def real(fmt: Format) -> ir.Type:
+    """The LLVM type that a float format is computed in."""
+    return F64 if fmt.name == "fp64" else F32
+
+
 def from_memory(code: Code, value: Value, fmt: Format) -> Value:
     """Stored elements as register bits."""
     if fmt.bits == 1:
@@ -42,10 +50,10 @@ def to_memory(code: Code, bits: Value, fmt: Format) -> Value:
 
 
 def widen(code: Code, bits: Value, fmt: Format) -> Value:
-    """The bits of a float format as fp32: exact, NaN stays NaN."""
+    """The bits of a float format as fp32 (fp64 as fp64): exact, NaN stays NaN."""
     b = code.b
-    if fmt.name == "fp32":
-        return b.bitcast(bits, _like(bits, F32))
+    if fmt.name in ("fp32", "fp64"):
+        return b.bitcast(bits, _like(bits, real(fmt)))
     if fmt.name == "fp16":
         return b.fpext(b.bitcast(bits, _like(bits, F16)), _like(bits, F32))
     if fmt.name == "bf16":
@@ -100,11 +108,35 @@ def is_nan(code: Code, wide: Value) -> Value:
     return code.b.fcmp_unordered("uno", wide, wide)
 
 
+def as_real(code: Code, wide: Value, fmt: Format) -> Value:
+    """fp32 or fp64 as what `fmt` is computed in, such that rounding on to `fmt` rounds once."""
+    b, type_ = code.b, _like(wide, real(fmt))
+    if wide.type.element == type_.element:
+        return wide
+    if fmt.name == "fp64":
+        return b.fpext(wide, type_)
+    nearest = b.fptrunc(wide, type_)
+    return nearest if fmt.name == "fp32" else _odd(code, wide, nearest)
+
+
+def _odd(code: Code, wide: Value, nearest: Value) -> Value:
+    """Of the two fp32 neighbours of an fp64, the one with an odd last bit; `nearest` is one of them."""
+    b, word = code.b, _like(wide, I32)
+    back = b.fpext(nearest, wide.type)
+    above = b.fcmp_ordered(">", code.math("fabs", back), code.math("fabs", wide))
+    below = b.add(b.bitcast(nearest, word), b.sext(above, word))
+    inexact = b.zext(b.fcmp_ordered("!=", back, wide), word)
+    return b.bitcast(b.or_(below, inexact), nearest.type)
+
+
 def narrow(code: Code, wide: Value, fmt: Format) -> Value:
-    """fp32 rounded to a float format: its bits. NaN stays NaN, in fp16 and fp32 any one (see `canonical`)."""
+    """fp32 (for fp64: fp64) rounded to a float format: its bits.
+
+    NaN stays NaN, in formats that the host has any one (see `canonical`).
+    """
     b = code.b
-    if fmt.name == "fp32":
-        return b.bitcast(wide, _like(wide, I32))
+    if fmt.name in ("fp32", "fp64"):
+        return b.bitcast(wide, _like(wide, integer(fmt)))
     if fmt.name == "fp16":
         return b.bitcast(b.fptrunc(wide, _like(wide, F16)), _like(wide, I16))
     pattern = b.bitcast(wide, _like(wide, I32))
@@ -136,14 +168,14 @@ def narrow(code: Code, wide: Value, fmt: Format) -> Value:
 
 def narrows_clean(fmt: Format) -> bool:
     """Whether the NaNs that `narrow` gives are canonical by themselves."""
-    return fmt.name not in ("fp16", "fp32")
+    return fmt.name not in _NATIVE
 
 
 def canonical(code: Code, bits: Value, fmt: Format) -> Value:
     """The bits of a float format, every NaN replaced by the canonical one."""
     layout = FLOAT_LAYOUTS[fmt.name]
-    if fmt.name in ("fp16", "fp32"):
-        nan = is_nan(code, code.b.bitcast(bits, _like(bits, F32 if fmt.bytes == 4 else F16)))
+    if fmt.name in _NATIVE:
+        nan = is_nan(code, code.b.bitcast(bits, _like(bits, _NATIVE[fmt.name])))
     else:
         magnitude = code.b.and_(bits, constant(bits.type, (1 << (fmt.bits - 1)) - 1))
         nan = code.b.icmp_unsigned(">", magnitude, constant(bits.type, layout.overflow))
@@ -151,7 +183,7 @@ def canonical(code: Code, bits: Value, fmt: Format) -> Value:
 
 
 def store_float(code: Code, wide: Value, fmt: Format) -> Value:
-    """fp32 rounded to a format, with canonical NaNs: the bits."""
+    """fp32 (for fp64: fp64) rounded to a format, with canonical NaNs: the bits."""
     if fmt.name == "fp16":
         nan = is_nan(code, wide)
         bits = narrow(code, wide, fmt)
@@ -169,18 +201,17 @@ def float_to_int(code: Code, wide: Value, fmt: Format, signed: bool) -> Value:
         return b.fcmp_ordered(">=", wide, constant(wide.type, 1.0))
     type_ = _like(wide, integer(fmt))
     name = "fptosi" if signed else "fptoui"
-    count = wide.type.count
-    return code.call(f"llvm.{name}.sat.v{count}i{fmt.bits}.v{count}f32", type_, wide)
+    return code.call(f"llvm.{name}.sat.{suffix(type_)}.{suffix(wide.type)}", type_, wide)
 
 
 def int_to_float(code: Code, bits: Value, source: Format, fmt: Format, signed: bool) -> Value:
-    """An integer rounded once to a float format: fp32 when that is the format, else bits."""
+    """An integer rounded once to a float format: the bits."""
     b = code.b
     if source.bits == 1:
         bits = (b.sext if signed else b.zext)(bits, _like(bits, I8))
     convert = b.sitofp if signed else b.uitofp
-    if fmt.name == "fp32":
-        return b.bitcast(convert(bits, _like(bits, F32)), _like(bits, I32))
+    if fmt.name in ("fp32", "fp64"):
+        return b.bitcast(convert(bits, _like(bits, real(fmt))), _like(bits, integer(fmt)))
     if source.bits <= 16:
         return narrow(code, convert(bits, _like(bits, F32)), fmt)
     exact = convert(bits, _like(bits, F64)) if source.bits == 32 else _jammed(code, bits, signed)

@@ -14,8 +14,10 @@ from .unit import Unit
 
 def emit(unit: Unit, p: Product) -> None:
     """The body of an mma. All results are kept aside until the last operand has been read."""
-    row = unit.mul(p.n, 4)
-    aside = (unit.mul(p.m, row), row, 4)
+    # sums are fp32, fp64 or int32
+    real, width = lanes.real(p.d.fmt), max(4, p.d.fmt.bytes)
+    row = unit.mul(p.n, width)
+    aside = (unit.mul(p.m, row), row, width)
     results = unit.call("malloc", PTR, unit.i64(unit.mul(p.batch, aside[0])))
     overflow = unit.allocate(8)
     unit.store(constant(I64, 0), overflow)
@@ -29,7 +31,7 @@ def emit(unit: Unit, p: Product) -> None:
                 return [unit.b.add(value, unit.b.mul(x, y))]
             return [unit.math("fma", x, y, value)]
 
-        start = constant(I64 if p.integers else F32, 0)
+        start = constant(I64 if p.integers else real, 0)
         if p.accumulate:
             start = _number(unit, p.d.fmt, unit.load(_one(lanes.storage(p.d.fmt)), d, at[2]))
         (value,) = unit.loop(0, p.k, turn, carried=[start])
@@ -41,7 +43,7 @@ def emit(unit: Unit, p: Product) -> None:
         if p.integers:
             unit.store(unit.load(I32, results, at[1]), d, at[0])
             return
-        wide = unit.load(vector(F32, 1), results, at[1])
+        wide = unit.load(vector(real, 1), results, at[1])
         unit.store(lanes.store_float(unit, wide, p.d.fmt), d, at[0])
 
     sizes = (p.batch, p.m, p.n)
@@ -78,7 +80,7 @@ def _one(type_: ir.Type) -> ir.Type:
 def _read(
     unit: Unit, p: Product, matrix: Matrix, step: Int, offset: Int, scale: Int, k: Int
 ) -> Value:
-    """Number k of a row or column that starts at an offset: fp32 with its scale, or i64."""
+    """Number k of a row or column that starts at an offset: fp32 with its scale, fp64, or i64."""
     fmt, start = matrix.fmt, unit.at(unit.sram, matrix.address)
     place = unit.shift_right(k, 1) if fmt.per_element == 2 else k
     value = unit.load(_one(lanes.storage(fmt)), start, unit.add(offset, unit.mul(place, step)))
@@ -98,7 +100,7 @@ def _read(
 
 
 def _number(unit: Unit, fmt: Format, value: Value) -> Value:
-    """One element as fp32 or i64."""
+    """One element as fp32, fp64 or i64."""
     first = constant(I32, 0)
     if fmt.is_float:
         return unit.b.extract_element(lanes.widen(unit, value, fmt), first)

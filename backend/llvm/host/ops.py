@@ -13,6 +13,9 @@ from ...isa.vector_ops import BY_NAME
 from . import lanes, transcendental
 from .build import I8, Code, Value, constant, vector
 
+_EXACT = ("fp32", "fp64")
+"""Formats that are computed in themselves."""
+
 
 @dataclass
 class Register:
@@ -20,7 +23,7 @@ class Register:
 
     Attributes:
         bits: the elements' bits; of fp32, integers of 32 bits.
-        wide: of a float format, the same as fp32 once it has been needed.
+        wide: of a float format, the same as fp32 (fp64 as fp64) once it has been needed.
         known: the same constant in all lanes, where that is the case.
         clean: NaNs among the bits are canonical.
     """
@@ -36,17 +39,18 @@ class Register:
         return self.bits if self.clean else lanes.canonical(code, self.bits, self.fmt)
 
     def real(self, code: Code) -> Value:
-        """The register as fp32."""
+        """The register as fp32, fp64 as fp64."""
         if self.wide is None:
             self.wide = lanes.widen(code, self.bits, self.fmt)
         return self.wide
 
 
 def from_real(code: Code, wide: Value, fmt: Format) -> Register:
-    """fp32 rounded to a float format."""
+    """fp32 or fp64 rounded to a float format."""
+    wide = lanes.as_real(code, wide, fmt)
     bits = lanes.narrow(code, wide, fmt)
     clean = lanes.narrows_clean(fmt)
-    return Register(fmt, bits, wide if fmt.name == "fp32" else None, clean=clean)
+    return Register(fmt, bits, wide if fmt.name in _EXACT else None, clean=clean)
 
 
 def apply(
@@ -106,7 +110,7 @@ def _select(
     wide = None
     if a.wide is not None and b.wide is not None and fmt.is_float:
         wide = code.b.select(c.bits, a.wide, b.wide)
-    if fmt.name == "fp32":
+    if fmt.name in _EXACT:
         wide = wide or code.b.select(c.bits, a.real(code), b.real(code))
         return Register(fmt, code.b.bitcast(wide, a.bits.type), wide)
     return Register(fmt, code.b.select(c.bits, a.bits, b.bits), wide)
