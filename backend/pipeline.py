@@ -16,12 +16,15 @@ from .passes.buffer import buffer
 from .passes.check import check
 from .passes.fuse import fuse
 from .passes.hoist import hoist
+from .passes.keep import keep, space_of
 from .passes.lower import lower
 from .passes.place import place
+from .passes.reside import reside
 from .passes.schedule import schedule
 from .passes.simplify import simplify
 from .passes.skew import skew
 from .passes.sync import sync
+from .resident import AUTOMATIC, Resident
 from .target import Target
 
 Observer = Callable[[str, ModuleOp], None]
@@ -32,8 +35,11 @@ _NONE: Mapping[str, int] = {}
 Pass = tuple[str, Callable[[ModuleOp], None]]
 
 
-def passes(target: Target, num_stages: int | None = None) -> list[Pass]:
+def passes(
+    target: Target, num_stages: int | None = None, resident: Resident = AUTOMATIC
+) -> list[Pass]:
     """The passes from tile IR to synchronised dsa IR, in order."""
+    space = space_of(target, resident)
     return [
         # Folded index arithmetic is what access recognises.
         ("simplify", simplify),
@@ -42,14 +48,18 @@ def passes(target: Target, num_stages: int | None = None) -> list[Pass]:
         # Before place: whatever ends up inside a vector program needs no memory.
         ("fuse", fuse),
         ("place", lambda module: place(module, target)),
+        # Before reside: what was asked for comes first.
+        ("keep", lambda module: keep(module, target, resident)),
+        # Before hoist, which then knows the SRAM that is left.
+        ("reside", lambda module: reside(module, space) if resident.loops else None),
         # Before skew, which takes a slot that does not change for one that the loop hands over.
-        ("hoist", lambda module: hoist(module, target)),
+        ("hoist", lambda module: hoist(module, space)),
         # After place, which says who works on what; before buffer, which gives every ring its slots.
         ("skew", lambda module: skew(module, target)),
         # Before allocate, which needs the number of slots; after place, which makes the rings.
-        ("buffer", lambda module: buffer(module, target, num_stages)),
+        ("buffer", lambda module: buffer(module, space, num_stages)),
         # Before sync: buffers that share memory depend on each other by address.
-        ("allocate", lambda module: allocate(module, target)),
+        ("allocate", lambda module: allocate(module, space)),
         ("sync", lambda module: sync(module, target)),
         # Last, on exactly what is emitted.
         ("check", lambda module: check(module, target)),
@@ -61,6 +71,7 @@ def run_passes(
     target: Target,
     *,
     num_stages: int | None = None,
+    resident: Resident = AUTOMATIC,
     observe: Observer | None = None,
     verify: bool = False,
 ) -> None:
@@ -69,12 +80,13 @@ def run_passes(
     Args:
         module: one `func.func` of tile IR, as docs/architecture.md defines it.
         num_stages: slots of the rings that loads fill; None lets the cost model choose.
+        resident: what stays in SRAM across iterations and launches.
         observe: called after each pass.
         verify: run the IR verifier after each pass; a failure is an InternalError that names the pass.
     """
     if observe:
         observe("parse", module)
-    for name, run in passes(target, num_stages):
+    for name, run in passes(target, num_stages, resident):
         run(module)
         if verify:
             _verify(name, module)
@@ -87,6 +99,7 @@ def compile_module(
     target: Target,
     *,
     num_stages: int | None = None,
+    resident: Resident = AUTOMATIC,
     grid: Sequence[int] | None = None,
     values: Mapping[str, int] = _NONE,
     observe: Observer | None = None,
@@ -98,7 +111,9 @@ def compile_module(
         grid: the three sizes of the grid, for an image with a static schedule; None for one with flags.
         values: of integer arguments by name, which a static schedule may depend on.
     """
-    run_passes(module, target, num_stages=num_stages, observe=observe, verify=verify)
+    run_passes(
+        module, target, num_stages=num_stages, resident=resident, observe=observe, verify=verify
+    )
     return lower(module, target) if grid is None else schedule(module, target, grid, values)
 
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from dsalang._jit.devices import to_device as to_device
     from dsalang._jit.machine import set_target as set_target
     from dsalang._jit.machine import target as target
+    from dsalang._jit.resident import resident as resident
     from dsalang._jit.tuning import Config as Config
     from dsalang._jit.tuning import autotune as autotune
     from dsalang._jit.tuning import heuristics as heuristics
@@ -85,6 +86,7 @@ _HOMES: dict[str, str] = {
     "set_target": "dsalang._jit.machine",
     "target": "dsalang._jit.machine",
     **dict.fromkeys(("Device", "Stream", "to_device"), "dsalang._jit.devices"),
+    "resident": "dsalang._jit.resident",
     "DeviceArray": "dsalang._runtime.device_array",
     "Event": "dsalang._runtime.device_streams",
     **dict.fromkeys(("Config", "autotune", "heuristics"), "dsalang._jit.tuning"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dsalang._backend import formats
 from dsalang._backend.errors import InternalError, LaunchError, UserError
 from dsalang._backend.image.model import Image
+from dsalang._backend.resident import FLAG
 from dsalang._backend.target import Target
 from dsalang._runtime.files import write_for_user
 
@@ -60,6 +61,10 @@ class CompiledKernel:
             "divisible": dict(spec.facts.divisible),
             "alias": dict(spec.facts.alias),
             "num_stages": spec.num_stages,
+            "resident": {
+                name: sum(r.slots * r.slot_bytes for r in self.image.rings if r.kept == name)
+                for name in dict.fromkeys(r.kept for r in self.image.rings if r.kept)
+            },
             "sram_bytes": self.image.sram_bytes,
             "instructions": len(self.image.templates),
             "vector_programs": len(self.image.programs),
@@ -74,7 +79,8 @@ class CompiledKernel:
             grid: how many programs: an int, or a tuple of one to three ints.
             values: scalar arguments by name; those that only change data may be left out (0).
 
-        A static schedule takes what it takes, on the grid that it was made for.
+        A static schedule takes what it takes, on the grid that it was made for. A kernel that keeps arrays is
+        taken to load them.
 
         Raises:
             LaunchError: a value is not that of a scalar argument, or the grid is not one.
@@ -84,8 +90,10 @@ class CompiledKernel:
 
         from .launch import grid_of, scalar_bits
 
-        args = {a.name: 0 for a in self.image.arguments}
-        scalars = {a.name: a.fmt for a in self.image.arguments if not a.is_pointer}
+        args = {a.name: int(a.name == FLAG) for a in self.image.arguments}
+        scalars = {
+            a.name: a.fmt for a in self.image.arguments if not a.is_pointer and a.name != FLAG
+        }
         for name, value in values.items():
             if name in scalars:
                 args[name] = scalar_bits(formats.by_name(scalars[name]), value)
@@ -179,7 +187,7 @@ def dsa_ir(source: KernelSource, spec: Specialization, target: Target) -> Module
     from dsalang._backend.pipeline import run_passes
 
     module = tile_ir(source, spec)
-    run_passes(module, target, num_stages=spec.num_stages)
+    run_passes(module, target, num_stages=spec.num_stages, resident=spec.resident)
     return module
 
 
@@ -194,6 +202,7 @@ def compile_kernel(source: KernelSource, spec: Specialization, target: Target) -
                 tile_ir(source, variant),
                 target,
                 num_stages=variant.num_stages,
+                resident=variant.resident,
                 grid=variant.grid,
                 values=variant.fixed,
                 observe=_print_pass if "passes" in dumps else None,

@@ -13,8 +13,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, overload
 
 from dsalang._backend.errors import LaunchError, UserError
+from dsalang._backend.resident import Resident
 
 from . import devices, knobs
+from . import resident as residency
 from .arguments import Arguments, bind, classify
 from .clock import finished
 from .interpret import session
@@ -29,6 +31,7 @@ from .specialize import Specialization, from_signature, specialize
 if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
     from dsalang._backend.target import Target
+    from dsalang._runtime.device import Device
     from dsalang._runtime.profile import Profile
 
     from .compiled import CompiledKernel
@@ -40,7 +43,8 @@ GPU_OPTIONS = (
 """Keyword arguments of launches that Triton takes and that change nothing here."""
 
 LAUNCH_OPTIONS = (
-    "target", "num_stages", "timeline", "schedule", "deadline_us", "stream", *GPU_OPTIONS,
+    "target", "num_stages", "timeline", "schedule", "deadline_us", "stream", "resident",
+    *GPU_OPTIONS,
 )  # fmt: skip
 """Keyword arguments of a launch that are not the kernel's."""
 
@@ -71,6 +75,8 @@ def jit(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             the kernel is compiled, for one grid and for the values of all integer arguments.
         deadline_us: with a static schedule, the most microseconds that the kernel may take; compiling one that
             takes longer is an error.
+        resident: names of array parameters whose tiles stay in SRAM from launch to launch, as in a `dsa.resident`
+            block, as long as no other kernel needs the memory; False: not even loads that loops repeat are kept.
         noinline, debug, version, repr, launch_metadata: accepted for Triton's sake.
 
     Raises:
@@ -86,7 +92,7 @@ def _make(function: Callable[..., Any], options: Mapping[str, Any]) -> JITFuncti
     if isinstance(function, JITFunction):
         function = function.fn
     known = ("interpret", "num_stages", "do_not_specialize", "do_not_specialize_on_alignment",
-             "schedule", "deadline_us", *_IGNORED)  # fmt: skip
+             "schedule", "deadline_us", "resident", *_IGNORED)  # fmt: skip
     for name in options:
         if name not in known:
             raise LaunchError(
@@ -117,6 +123,7 @@ class JITFunction:
         self._guard: Guard | None = None
         functools.update_wrapper(self, fn)
         _ = self.source  # errors of the definition come at the definition
+        self._wish = residency.Wish.of(options.get("resident"), self.source) or residency.Wish()
 
     def __repr__(self) -> str:
         return f"<dsa.jit kernel {self.source.name} of {self.source.file}:{self.source.first_line}>"
@@ -222,8 +229,8 @@ class JITFunction:
         from .compiled import CompiledKernel
 
         try:
-            spec, _, _, options = self._prepare(args, dict(kwargs), grid)
-            target = resolve(options.get("target"))
+            spec, arguments, _, options = self._prepare(args, dict(kwargs), grid)
+            spec, target, _ = self._placed(spec, arguments, options)
             image = self._image(spec, target)
             check_deadline(image, target, self._wanted(options).deadline_us, self.source)
             if not (self.interpreted or knobs.INTERPRET.get()):
@@ -277,7 +284,7 @@ class JITFunction:
         from .compiled import CompiledKernel
 
         spec, arguments, sizes, options = self._prepare(args, dict(kwargs), grid)
-        target = resolve(options.get("target"))
+        spec, target, _ = self._placed(spec, arguments, options)
         compiled = CompiledKernel(self.source, spec, target, self._image(spec, target))
         scalars = {name: value for name, (_, value) in arguments.scalars.items()}
         return compiled, sizes, scalars
@@ -292,7 +299,9 @@ class JITFunction:
                 sizes = grid(self._meta(args, kwargs))
             except Exception:
                 sizes = None  # the long way has the error
-        key = call_key(args, kwargs, sizes, self.interpreted)
+        # In a block, where a kernel stands depends on those launched before.
+        blocks = residency.active()
+        key = None if blocks else call_key(args, kwargs, sizes, self.interpreted)
         if key is not None:
             found = self._launches.get(key)
             if found is not None:
@@ -329,11 +338,7 @@ class JITFunction:
             return devices.submitted(None, plain, options, self.source.name, arguments), False
         from .engines import launcher  # images and engines are loaded when something runs
 
-        chosen = options.get("target")
-        device = devices.device_of(arguments, options)
-        if device is not None and chosen is None:
-            chosen = devices.target_of(device, options)
-        target = resolve(chosen)
+        spec, target, device = self._placed(spec, arguments, options)
         key = self._key(spec, target)
         find = partial(self._image_of, key, spec, target)
         deadline = self._wanted(options).deadline_us
@@ -342,8 +347,10 @@ class JITFunction:
         if device is not None:
             return devices.launcher(device, find, target, key, arguments, sizes, options), False
         timeline = bool(options.get("timeline", False))
-        run = launcher(find, target, key, arguments, sizes, timeline)
-        return run, resolve(chosen) is target
+        sram = devices.sram_of(None, options, target)
+        keeps = bool(spec.resident.arrays)
+        run = launcher(find, target, key, arguments, sizes, timeline, sram, keeps)
+        return run, resolve(options.get("target")) is target
 
     def _prepare(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any
@@ -359,7 +366,23 @@ class JITFunction:
         spec = specialize(arguments, bound, self._unspecialized, stages)
         if wanted.static:
             spec = fixed(spec, arguments, sizes)
+        wish = residency.Wish.of(options.get("resident"), self.source) or self._wish
+        spec = replace(spec, resident=residency.requested(wish, arguments, sizes, wanted.static))
         return spec, arguments, sizes, options
+
+    def _placed(
+        self, spec: Specialization, arguments: Arguments, options: Mapping[str, Any]
+    ) -> tuple[Specialization, Target, Device | None]:
+        """The specialisation with the place of what it keeps in SRAM, and where it runs."""
+        chosen = options.get("target")
+        device = devices.device_of(arguments, options)
+        if device is not None and chosen is None:
+            chosen = devices.target_of(device, options)
+        target = resolve(chosen)
+        if residency.active() or spec.resident.arrays:
+            sram = devices.sram_of(device, options, target)
+            spec = residency.placed(spec, target, sram, lambda s: self._image(s, target))
+        return spec, target, device
 
     def _wanted(self, options: Mapping[str, Any]) -> Request:
         """Schedule and deadline of a launch."""
@@ -416,6 +439,8 @@ class JITFunction:
             spec = from_signature(self.source, signature, constants, stages)
             wanted = Request.of(schedule, deadline_us).over(self._schedule)
             spec = replace(spec, grid=compiled_grid(wanted, grid, spec.constants))
+            if self._wish.never:
+                spec = replace(spec, resident=Resident(loops=False))
             chosen = resolve(target)
             image = self._image(spec, chosen)
             check_deadline(image, chosen, wanted.deadline_us, self.source)

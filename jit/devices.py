@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dsalang._backend.errors import LaunchError
@@ -13,10 +14,11 @@ from dsalang._runtime import device_streams
 from dsalang._runtime.device import device_among, device_of_driver, scoped
 from dsalang._runtime.device_array import DeviceArray
 from dsalang._runtime.device_streams import Pending
+from dsalang._runtime.residency import Kept, Sram
 
 from . import knobs
 from .arguments import Arguments
-from .launch import Grid, argument_bits
+from .launch import Grid, bits_of, kept_by
 from .machine import resolve
 
 if TYPE_CHECKING:
@@ -118,20 +120,57 @@ def launcher(
     image = find_image()
     if stream is not None:
         _check_stream(stream, image, target)
+    sram = sram_of(device, options, target)
     if device.driver is None:
         from .engines import launcher as emulated
 
-        run = emulated(
-            find_image, target, key, arguments, grid, bool(options.get("timeline", False))
-        )
+        timeline = bool(options.get("timeline", False))
+        keeps = image.residency is not None
+        run = emulated(find_image, target, key, arguments, grid, timeline, sram, keeps)
     else:
-        from dsalang._runtime.driver.launch import launcher as driven
-
-        bits = {
-            argument.name: argument_bits(arguments, argument.name) for argument in image.arguments
-        }
-        run = driven(device, image, bits, arguments.pointers, grid)
+        run = _driven(device, image, key, arguments, grid, sram)
     return submitted(device, run, options, image.name, arguments)
+
+
+def sram_of(
+    device: runtime_device.Device | None, options: Mapping[str, Any], target: Target
+) -> Sram:
+    """The SRAM of the cores that a launch goes to; no device is the emulator of this process."""
+    stream = options.get("stream")
+    return (device or emulator()).sram(target, "" if stream is None else stream.part)
+
+
+def _driven(
+    device: runtime_device.Device,
+    image: Image,
+    key: str,
+    arguments: Arguments,
+    grid: Grid,
+    sram: Sram,
+) -> Callable[[], Any]:
+    """A launch through a driver."""
+    from dsalang._runtime.driver.launch import launcher as driven
+
+    names = [argument.name for argument in image.arguments]
+
+    def prepared(flag: int = 1) -> Callable[[], Any]:
+        bits = dict(zip(names, bits_of(arguments, names, flag)))
+        return driven(device, image, bits, arguments.pointers, grid)
+
+    if image.residency is not None:
+        sources, depends = kept_by(image, arguments)
+
+        def run(flag: int, _: Kept) -> Any:
+            return prepared(flag)()
+
+        return partial(sram.launch, image, (key, grid, depends), sources, run)
+    plain = prepared()
+
+    def evict_and_run() -> Any:
+        sram.evict(0, image.sram_bytes)
+        return plain()
+
+    return evict_and_run
 
 
 def target_of(device: runtime_device.Device, options: Mapping[str, Any]) -> Target:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
+
+from dsalang._runtime.residency import Sram
 
 from . import knobs
 from .arguments import Arguments
 from .folder import open_cache
-from .launch import Grid, argument_bits, memory_of
+from .launch import Grid, bits_of, kept_by, memory_of
 
 if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
     from dsalang._backend.target import Target
     from dsalang._runtime.fast.engine import Program
+    from dsalang._runtime.memory import Memory
     from dsalang._runtime.report import Run
+    from dsalang._runtime.residency import Kept
 
 _PROGRAMS = 256
 _programs: OrderedDict[tuple[str, bool], Program] = OrderedDict()
@@ -29,6 +33,8 @@ def launcher(
     arguments: Arguments,
     grid: Grid,
     timeline: bool = False,
+    sram: Sram | None = None,
+    keeps: bool = False,
 ) -> Callable[[], Run]:
     """A launch of an image with all that can be done beforehand done.
 
@@ -36,6 +42,8 @@ def launcher(
         find_image: gets the image, compiled when need be. Host code that is in the cache needs none.
         key: the cache key of the image.
         timeline: keep every instruction's times, however many there are.
+        sram: what earlier launches have left on the cores; None for cores that nobody else uses.
+        keeps: whether the image may leave something there, too.
     """
     from dsalang._runtime.report import Run
 
@@ -43,6 +51,56 @@ def launcher(
         image = find_image()
         return lambda: Run(image, target, ())
     memory = memory_of(arguments)
+    if keeps and find_image().residency is not None:
+        return _keeping(find_image(), target, key, arguments, grid, memory, timeline, sram)
+    run = _engine(find_image, target, key, arguments, grid, memory, timeline)
+    if sram is None:
+        return run
+
+    def evict_and_run() -> Run:
+        if sram.held:
+            sram.evict(0, find_image().sram_bytes)
+        return run()
+
+    return evict_and_run
+
+
+def _keeping(
+    image: Image,
+    target: Target,
+    key: str,
+    arguments: Arguments,
+    grid: Grid,
+    memory: Memory,
+    timeline: bool,
+    sram: Sram | None,
+) -> Callable[[], Run]:
+    """A launch of an image that leaves something in SRAM, or finds it there."""
+    cores = Sram() if sram is None else sram
+    sources, depends = kept_by(image, arguments)
+    # An engine that only times leaves no data.
+    identity = (key, knobs.EMULATOR.get(), grid, depends)
+
+    def run(flag: int, kept: Kept) -> Run:
+        return _engine(
+            lambda: image, target, key, arguments, grid, memory, timeline, flag, kept
+        )()
+
+    return partial(cores.launch, image, identity, sources, run)
+
+
+def _engine(
+    find_image: Callable[[], Image],
+    target: Target,
+    key: str,
+    arguments: Arguments,
+    grid: Grid,
+    memory: Memory,
+    timeline: bool,
+    flag: int = 1,
+    kept: Kept | None = None,
+) -> Callable[[], Run]:
+    """A run on the engine that DSA_EMULATOR names; `flag` is what an image that keeps something is told."""
     name = knobs.EMULATOR.get()
     if name in ("fast", "timing"):
         from dsalang._runtime.fast.engine import Options as FastOptions
@@ -50,29 +108,27 @@ def launcher(
 
         try:
             program = program_of(find_image, target, key, name == "fast")
-            values = _values(arguments, [name for name, _ in program.outline.arguments])
-            return program.launch(values, grid, memory, FastOptions(timeline=timeline)).run
+            values = bits_of(arguments, [name for name, _ in program.outline.arguments], flag)
+            options = FastOptions(timeline=timeline, kept=kept)
+            return program.launch(values, grid, memory, options).run
         except UnsuitedError:
             name = "reference" if name == "fast" else name
     from dsalang._runtime.reference.engine import run
     from dsalang._runtime.reference.options import Options
 
-    options = Options(
+    slow = Options(
         functional=name != "timing",
         adversarial_seed=knobs.SEED.get() if name == "adversarial" else None,
         seed=knobs.SEED.get(),
+        kept=kept,
     )
     image = find_image()
-    values = _values(arguments, [argument.name for argument in image.arguments])
+    values = bits_of(arguments, [argument.name for argument in image.arguments], flag)
     if name == "riscv":
         from dsalang._runtime.riscv.engine import run as run_riscv
 
-        return partial(run_riscv, image, target, values, grid, memory, options)
-    return partial(run, image, target, values, grid, memory, options)
-
-
-def _values(arguments: Arguments, names: Sequence[str]) -> tuple[int, ...]:
-    return tuple(argument_bits(arguments, name) for name in names)
+        return partial(run_riscv, image, target, values, grid, memory, slow)
+    return partial(run, image, target, values, grid, memory, slow)
 
 
 def program_of(

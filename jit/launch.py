@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from dsalang._backend.errors import LaunchError
 from dsalang._backend.formats import Format
+from dsalang._backend.resident import FLAG
 from dsalang._runtime.arrays import extents_of
 from dsalang._runtime.memory import Memory, Segment
+from dsalang._runtime.residency import Sources
 
 from . import dtypes
 from .arguments import Arguments
@@ -22,6 +24,8 @@ from .source import KernelSource
 from .specialize import Specialization
 
 if TYPE_CHECKING:
+    from dsalang._backend.image.model import Image
+
     from .interpret.report import Interpreted
 
 Grid = tuple[int, int, int]
@@ -81,6 +85,21 @@ def argument_bits(arguments: Arguments, name: str) -> int:
         return arguments.pointers[name].address
     kind, value = arguments.scalars[name]
     return scalar_bits(kind.format, value)
+
+
+def bits_of(arguments: Arguments, names: Sequence[str], flag: int = 1) -> tuple[int, ...]:
+    """What the glue of an image with arguments of these names gets; `flag` is for images that keep something."""
+    return tuple(flag if name == FLAG else argument_bits(arguments, name) for name in names)
+
+
+def kept_by(image: Image, arguments: Arguments) -> tuple[Sources, tuple[object, ...]]:
+    """The arrays that an image keeps tiles of, and what else of a launch the tiles depend on."""
+    region = image.residency
+    assert region is not None
+    names = [argument.name for argument in image.arguments]
+    sources = Sources(arguments.pointers, [names[number] for number in region.arrays])
+    scalars = bits_of(arguments, [names[number] for number in region.depends])
+    return sources, (scalars, sources.geometry)
 
 
 def scalar_bits(fmt: Format, value: bool | int | float) -> int:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from dsalang._backend.errors import LaunchError
+from dsalang._backend.resident import AUTOMATIC, Resident
 from dsalang._runtime.arrays import ArrayView, extents_of
 
 from .arguments import Arguments, check_constant, constant_text
@@ -29,6 +30,7 @@ class Specialization:
         num_stages: slots of the rings that loads fill; None lets the cost model choose.
         grid: sizes of the grid that a static schedule is for; None for a dynamic one.
         fixed: values of integer run-time parameters that a static schedule is for.
+        resident: what stays in SRAM.
     """
 
     signature: Mapping[str, str]
@@ -37,6 +39,7 @@ class Specialization:
     num_stages: int | None = None
     grid: tuple[int, int, int] | None = None
     fixed: Mapping[str, int] = field(default_factory=dict)
+    resident: Resident = AUTOMATIC
 
     @cached_property
     def key(self) -> str:
@@ -47,7 +50,7 @@ class Specialization:
         )
         constants = ",".join(f"{n}={constant_text(n, v)}" for n, v in self.constants.items())
         static = "" if self.grid is None else f"{self.grid}{sorted(self.fixed.items())}"
-        return f"{types}|{constants}|{self.num_stages}|{static}"
+        return f"{types}|{constants}|{self.num_stages}|{static}|{self.resident}"
 
     def folded(self) -> Specialization:
         """The same with the fixed values as constants."""

@@ -23,6 +23,7 @@ from . import device_timeline
 from .device_array import DeviceArray
 from .device_streams import Clock, Executor, Stream
 from .driver.binding import Driver
+from .residency import Sram
 
 scoped: ContextVar[Device | None] = ContextVar("dsalang_device", default=None)
 """The device of the innermost `with device:`."""
@@ -63,6 +64,7 @@ class Device:
         self._buffers: dict[int, NDArray[np.uint8]] = {}
         self._reserved: dict[int, int] = {}
         self._lock = threading.Lock()
+        self._sram: dict[tuple[str, str], Sram] = {}
 
     def __repr__(self) -> str:
         where = "the emulator" if self.driver is None else self.driver.path
@@ -131,6 +133,7 @@ class Device:
                     f"{left} can be reserved"
                 )
             self._reserved[id(stream)] = cores
+        self._forget_sram()
         weakref.finalize(stream, self._reserved.pop, id(stream), None)
         stream.start_after_shared()
         return self.part(cores)
@@ -138,6 +141,16 @@ class Device:
     def release(self, stream: Stream) -> None:
         """Take a stream's cores back."""
         self._reserved.pop(id(stream), None)
+        self._forget_sram()
+
+    def sram(self, target: Target, part: str = "") -> Sram:
+        """The SRAM of all shared cores, or of a stream's own ones, as `target` sees it."""
+        return self._sram.setdefault((target.digest, part), Sram())
+
+    def _forget_sram(self) -> None:
+        """Cores change hands."""
+        for sram in self._sram.values():
+            sram.clear()
 
     # Memory
 

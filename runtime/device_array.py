@@ -49,6 +49,7 @@ class DeviceArray:
         device: where it is.
         shape, dtype: as in numpy.
         address: of its first element, as kernels see it.
+        version: changes when the array may have been written.
     """
 
     def __init__(self, device: Device, shape: int | Sequence[int], dtype: Any) -> None:
@@ -60,6 +61,7 @@ class DeviceArray:
         self.nbytes = prod(self.shape) * self.format.bytes
         self.address, free = device.allocate(max(1, self.nbytes))
         self._finalizer = weakref.finalize(self, free)
+        self.version = 0
 
     def __repr__(self) -> str:
         return (
@@ -114,10 +116,9 @@ class DeviceArray:
         values = self._host(array)
         if stream is None:
             self.device.synchronize()
-            self.device.write(self.address, values)
+            self._write(values)
             return None
-        values = values.copy()
-        write = partial(self.device.write, self.address, values)
+        write = partial(self._write, values.copy())
         return self._check(stream).copy(COPY_IN, self.nbytes, write, self)
 
     def _check(self, stream: Stream) -> Stream:
@@ -133,6 +134,10 @@ class DeviceArray:
     def to_host_async(self, stream: Stream) -> Pending:
         """The same on a stream; `result()` of what this returns is the copy."""
         return self._check(stream).copy(COPY_OUT, self.nbytes, self._read, self)
+
+    def _write(self, values: NDArray[Any]) -> None:
+        self.version += 1
+        self.device.write(self.address, values)
 
     def _read(self) -> NDArray[Any]:
         self._check_alive(repr(self))

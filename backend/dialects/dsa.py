@@ -61,7 +61,8 @@ class RingOp(IRDLOperation):
 
     `bytes` is the size of one slot. `slots` is 0 until the buffer pass has chosen, `address` is -1 until
     the allocate pass has placed slot 0; slot k is at address + k * stride where stride is `bytes` rounded
-    up to the target's alignment. `shape` and `fmt` are for reports.
+    up to the target's alignment. `shape` and `fmt` are for reports. `kept` names the array that a ring keeps
+    across launches; such a ring has its address from the start.
     """
 
     name = "dsa.ring"
@@ -71,6 +72,7 @@ class RingOp(IRDLOperation):
     address = prop_def(IntegerAttr)
     shape = prop_def(DenseArrayBase)
     fmt = prop_def(StringAttr)
+    kept = opt_prop_def(StringAttr)
     result = result_def(ring)
 
     def __init__(
@@ -137,9 +139,33 @@ class HeldOp(IRDLOperation):
             raise VerifyException("dsa.held names the slot of an acquire, and an age of at least 1")
 
 
+@irdl_op_definition
+class PartOp(IRDLOperation):
+    """`bytes` bytes of a slot, from `offset` (i64, bytes) on: one of the tiles that a resident slot holds.
+
+    Whoever accesses a part counts as accessing the slot.
+    """
+
+    name = "dsa.part"
+    whole = operand_def(slot)
+    offset = operand_def(i64)
+    bytes = prop_def(IntegerAttr)
+    result = result_def(slot)
+    traits = traits_def(Pure())
+
+    def __init__(self, whole: SSAValue, offset: SSAValue, bytes: int) -> None:
+        super().__init__(
+            operands=[whole, offset],
+            properties={"bytes": IntegerAttr(bytes, i64)},
+            result_types=[slot],
+        )
+
+
 def rotation_of(value: SSAValue) -> tuple[AcquireOp, int]:
-    """The acquire behind a slot, and how many of its executions ago it gave the slot."""
+    """The acquire behind a slot or a part of one, and how many of its executions ago it gave the slot."""
     age = 0
+    if isinstance(value.owner, PartOp):
+        value = value.owner.whole
     if isinstance(value.owner, HeldOp):
         age, value = value.owner.age.value.data, value.owner.current
     if not isinstance(value.owner, AcquireOp):
@@ -359,7 +385,7 @@ class AssertOp(IRDLOperation):
 Dsa = Dialect(
     "dsa",
     [
-        RingOp, AcquireOp, HeldOp, IssueOp, SetOp, WaitOp, ReadOp, CoreIdOp, NumCoresOp, GridDimOp, PrintOp,
+        RingOp, AcquireOp, HeldOp, PartOp, IssueOp, SetOp, WaitOp, ReadOp, CoreIdOp, NumCoresOp, GridDimOp, PrintOp,
         AssertOp,
     ],
     [RingType, SlotType],

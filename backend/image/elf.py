@@ -32,7 +32,7 @@ from .model import Image, Template
 from .reader import Object, read_object
 
 CODE_ADDRESS = 0x10000
-VERSION = 2
+VERSION = 3
 MAX_GLUE_BYTES = 64 << 20
 ENTRY = "dsa_kernel"
 
@@ -113,6 +113,7 @@ def load(data: bytes) -> Image:
         glue=_inflate(_contents(obj, ".dsa.glue")),
         file=bytes(data),
         timing=meta.timing,
+        residency=meta.residency,
     )
     _check_numbers(image)
     return image
@@ -210,6 +211,20 @@ def _check_timing(image: Image) -> None:
             raise ImageError("damaged image: its schedule names a template that is not there")
 
 
+def _check_residency(image: Image) -> None:
+    """What stays in SRAM is in the SRAM that the image uses, and comes from arguments that exist."""
+    found = image.residency
+    if found is None:
+        return
+    numbers = (found.flag, *found.arrays, *found.depends)
+    if any(not 0 <= number < len(image.arguments) for number in numbers) or len(found.grid) != 3:
+        raise ImageError(
+            "damaged image: what stays in SRAM depends on an argument that is not there"
+        )
+    if not 0 <= found.start <= found.stop <= image.sram_bytes:
+        raise ImageError("damaged image: what stays in SRAM is not in the SRAM that is used")
+
+
 def _check_numbers(image: Image) -> None:
     """Numbers that refer to something refer to something that exists."""
     for template in image.templates:
@@ -221,6 +236,7 @@ def _check_numbers(image: Image) -> None:
         if not -1 <= template.hbm_arg < len(image.arguments):
             raise ImageError(f"damaged image: no argument {template.hbm_arg}")
     _check_timing(image)
+    _check_residency(image)
     low, high = type_range("u32")
     numbers = [image.sram_bytes, image.code_address, *image.credits]
     for ring in image.rings:

@@ -13,7 +13,7 @@ import typing
 from typing import Any
 
 from ..errors import ImageError, Loc
-from .model import Argument, AssertInfo, PrintInfo, RingInfo, Timing
+from .model import Argument, AssertInfo, PrintInfo, Residency, RingInfo, Timing
 
 MAX_DEPTH = 64
 
@@ -44,6 +44,7 @@ class Meta:
     sram_bytes: int
     code_address: int
     timing: Timing | None
+    residency: Residency | None
 
 
 def dump(meta: Meta) -> bytes:

@@ -44,6 +44,7 @@ class RingInfo:
     shape: tuple[int, ...]
     fmt: str
     loc: Loc | None
+    kept: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,26 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Residency:
+    """What an image leaves in the SRAM of each core for its next launch.
+
+    Attributes:
+        flag: the number of the argument that says whether to load it (0: it is still there).
+        start, stop: the bytes that it takes.
+        arrays: numbers of the arguments that it comes from.
+        depends: numbers of the scalar arguments that it depends on, too.
+        grid: the sizes of the grid that the image is for.
+    """
+
+    flag: int
+    start: int
+    stop: int
+    arrays: tuple[int, ...]
+    depends: tuple[int, ...]
+    grid: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Image:
     """A compiled kernel.
 
@@ -99,6 +120,7 @@ class Image:
         glue: the LLVM IR of the same glue without a target triple, for the host.
         file: the ELF object that `code` stands in; made when the image is linked or loaded.
         timing: the static schedule, None for an image whose instructions start as soon as flags allow.
+        residency: what stays in SRAM between launches, None when nothing does.
     """
 
     name: str
@@ -118,3 +140,10 @@ class Image:
     glue: str
     file: bytes = field(default=b"", repr=False, compare=False)
     timing: Timing | None = None
+    residency: Residency | None = None
+
+    @property
+    def working_bytes(self) -> int:
+        """SRAM used without what stays between launches, one past the last byte."""
+        ends = (r.address + r.stride_bytes * r.slots for r in self.rings if not r.kept)
+        return min(self.sram_bytes, max(ends, default=0))

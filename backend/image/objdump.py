@@ -20,6 +20,7 @@ def objdump(image: Image) -> str:
         f"kernel {image.name} for target {image.target} ({image.target_digest})\n",
         _section("arguments", _arguments(image.arguments)),
         _section(f"SRAM map, {image.sram_bytes} bytes used", _sram(image.rings)),
+        _section("kept in SRAM between launches", _residency(image)),
         _section("semaphores", _semaphores(image)),
         _section("instruction templates", _templates(image)),
         _section("vector programs", _programs(image)),
@@ -81,6 +82,22 @@ def _sram(rings: Sequence[RingInfo]) -> list[str]:
             )
         )
     return _columns(rows) if rings else []
+
+
+def _residency(image: Image) -> Iterator[str]:
+    found = image.residency
+    if found is None:
+        return
+    names = [argument.name for argument in image.arguments]
+    yield (
+        f"{found.start:#x} to {found.stop:#x}, {found.stop - found.start} bytes per core, for grid "
+        f"{'x'.join(map(str, found.grid))}; loaded when argument {names[found.flag]} is not 0"
+    )
+    for ring in image.rings:
+        if ring.kept:
+            yield f"{ring.kept}: {ring.slots * ring.slot_bytes} bytes at {ring.address:#x}"
+    if found.depends:
+        yield f"depends on {', '.join(names[number] for number in found.depends)}, too"
 
 
 def _semaphores(image: Image) -> list[str]:

@@ -22,6 +22,7 @@ from ..dialects.dsa import (
     HeldOp,
     IssueOp,
     NumCoresOp,
+    PartOp,
     PrintOp,
     ReadOp,
     RingOp,
@@ -163,6 +164,10 @@ class _Glue:
         below = self.b.icmp_signed("<", before, I64(base))
         after = self.b.add(before, I64(ring.slots.value.data * stride))
         self.values[op.result] = self.b.select(below, after, before)
+
+    def part(self, op: PartOp) -> None:
+        """An address within a slot."""
+        self.values[op.result] = self.b.add(*self.of(op.operands))
 
     # Calls into the machine
 
@@ -311,6 +316,7 @@ _EMIT: dict[type[Operation], Any] = {
     RingOp: _Glue.ring,
     AcquireOp: _Glue.acquire,
     HeldOp: _Glue.held,
+    PartOp: _Glue.part,
     IssueOp: _Glue.issue,
     SetOp: _Glue.set,
     WaitOp: _Glue.wait,

@@ -127,6 +127,8 @@ class Builder:
         top = self.function.body.block
         steps = self.steps(top)
         loops = [step for step in steps if isinstance(step, (Loop, Branch))]
+        if len(loops) > 1:
+            loops = [step for step in loops if starts_at_core(step.op)]
         if len(loops) == 1 and isinstance(loops[0], Loop) and not loops[0].before:
             loops[0].grid = True
         free = self.lay_out_rings()
@@ -266,6 +268,11 @@ class Builder:
         return start, start + stride * ring.slots.value.data
 
 
+def starts_at_core(op: Operation) -> bool:
+    """Whether a loop counts from the core's number, as the one over programs does."""
+    return isinstance(op, scf.ForOp) and isinstance(op.lb.owner, dsa.CoreIdOp)
+
+
 def ring_of(owner: Operation | Block) -> dsa.RingOp:
     """The ring behind a slot."""
     if isinstance(owner, dsa.AcquireOp) and isinstance(owner.ring.owner, dsa.RingOp):
@@ -274,8 +281,10 @@ def ring_of(owner: Operation | Block) -> dsa.RingOp:
 
 
 def slot_of(value: SSAValue) -> tuple[dsa.RingOp, int]:
-    """The ring behind a slot, and how many rotations ago the slot was the current one."""
+    """The ring behind a slot or a part of it, and how many rotations ago the slot was the current one."""
     age = 0
+    if isinstance(value.owner, dsa.PartOp):
+        value = value.owner.whole
     if isinstance(value.owner, dsa.HeldOp):
         age, value = value.owner.age.value.data, value.owner.current
     ring = ring_of(value.owner)

@@ -98,8 +98,24 @@ def constant_of(value: SSAValue) -> int | None:
     return None
 
 
+def grid_loop(kernel: func.FuncOp) -> scf.ForOp | None:
+    """The loop over a core's programs: the one from the core's number on, or the only one."""
+    loops = [op for op in kernel.body.block.ops if isinstance(op, scf.ForOp)]
+    return next(
+        (loop for loop in loops if len(loops) == 1 or isinstance(loop.lb.owner, dsa.CoreIdOp)), None
+    )
+
+
 def terminator(block: Block) -> Operation:
     """The last op of a block."""
     last = block.last_op
     assert last is not None
     return last
+
+
+def copied(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
+    """A clone with operands replaced, and with the locations, of what `op` holds too."""
+    copy: Operation = op.clone(values)
+    for old, new in zip(op.walk(), copy.walk(), strict=True):
+        new.location = old.location
+    return copy

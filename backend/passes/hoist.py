@@ -8,7 +8,7 @@ instruction would have run anyway.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.dialects import func, scf
@@ -17,16 +17,17 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ..dialects import dsa
 from ..target import Target
-from .effects import Effects, alias_groups, effects_of, is_arithmetic, may_alias
-from .sram import RingUse, fit, pipelined_slots, ring_uses
+from .effects import Effects, alias_groups, effects_of, grid_loop, is_arithmetic, may_alias
+from .sram import RingUse, fit, pipelined_slots, ring_uses, room
 
 
 def hoist(module: ModuleOp, target: Target) -> None:
     """Move what does not depend on the program out of the grid loop, as far as the SRAM can keep it."""
     for kernel in module.ops:
         if isinstance(kernel, func.FuncOp):
-            grid = next(op for op in kernel.body.block.ops if isinstance(op, scf.ForOp))
-            _hoist(kernel, grid, target)
+            grid = grid_loop(kernel)
+            if grid is not None:
+                _hoist(kernel, grid, target)
 
 
 def _hoist(kernel: func.FuncOp, grid: scf.ForOp, target: Target) -> None:
@@ -34,9 +35,12 @@ def _hoist(kernel: func.FuncOp, grid: scf.ForOp, target: Target) -> None:
     effects = {op: effects_of(op) for op in body.ops}
     movable = _movable(body, effects, alias_groups(kernel))
     uses = ring_uses(kernel)
-    while movable and not _fits(uses, _written(movable, effects), target):
+    while movable:
         written = _written(movable, effects)
-        biggest = max((use for use in uses if use.slot in written), key=lambda use: use.bytes)
+        moving = [use for use in uses if use.slot in written]
+        if fits(uses, {use.slot: use.bytes for use in moving}, target):
+            break
+        biggest = max(moving, key=lambda use: use.bytes)
         movable = {op for op in movable if biggest.slot not in effects[op].slots}
         movable = _settle(movable, body, effects)
     slots = {slot for op in movable for slot in effects[op].slots}
@@ -102,14 +106,16 @@ def _settle(
         changing = {slot for e in staying for slot, roles in e.slots.items() if "w" in roles}
         changing |= again
         values = {
-            op: [v for v in op.operands if not isinstance(v.type, dsa.SlotType)] for op in found
+            # Of slots only the parts that are computed: acquires move with what needs them.
+            op: [v for v in op.operands if not isinstance(v.owner, dsa.AcquireOp)]
+            for op in found
         }
         kept = {
             op
             for op in found
             if changing.isdisjoint(effects[op].slots)
             and not _inside(values[op], body, arithmetic)
-            and all(_at_home(slot, body) for slot in effects[op].slots)
+            and all("w" not in roles or _at_home(s, body) for s, roles in effects[op].slots.items())
         }
         if kept == found:
             return found
@@ -124,9 +130,15 @@ def _written(movable: set[Operation], effects: dict[Operation, Effects]) -> set[
     return {slot for op in movable for slot, roles in effects[op].slots.items() if "w" in roles}
 
 
-def _fits(uses: Sequence[RingUse], kept: set[SSAValue], target: Target) -> bool:
-    """Whether the SRAM that is left when some slots are kept all the time still lets loads overlap."""
-    taken = sum(use.bytes + target.sram_align_bytes for use in uses if use.slot in kept)
+def fits(uses: Sequence[RingUse], kept: Mapping[SSAValue, int], target: Target) -> bool:
+    """Whether the SRAM that is left when some slots are kept all the time still lets loads overlap.
+
+    Args:
+        kept: bytes by slot.
+    """
+    taken = sum(size + target.sram_align_bytes for size in kept.values())
     rest = [use for use in uses if use.slot not in kept]
-    left = replace(target, sram_bytes=target.sram_bytes - taken)
-    return taken < target.sram_bytes and fit(rest, pipelined_slots(rest), left, False) is not None
+    left = room(rest, target) - taken
+    if left <= 0:
+        return False
+    return fit(rest, pipelined_slots(rest), replace(target, sram_bytes=left), False) is not None

@@ -17,6 +17,7 @@ from ..image.tables import Tables
 from ..llvm.glue import build_glue
 from ..llvm.riscv import assembly
 from ..target import Target
+from .keep import residency_of
 
 
 def lower(module: ModuleOp, target: Target) -> Image:
@@ -68,6 +69,7 @@ def image_of(
             entry=0,
             glue=glue,
             timing=timing,
+            residency=residency_of(kernel),
         )
     )
 
@@ -96,6 +98,7 @@ def _ring_info(op: RingOp, target: Target) -> RingInfo:
         shape=ints(op.shape),
         fmt=op.fmt.data,
         loc=from_ir(op.location),
+        kept=op.kept.data if op.kept is not None else "",
     )
 
 

@@ -326,6 +326,14 @@ class _Run:
         age = line.op.age.value.data
         self.place(line.results[0], acquire.ring, self.turns[acquire.ring] - 1 - age)
 
+    def part(self, line: _Line) -> None:
+        """Some bytes of a slot."""
+        assert isinstance(line.op, dsa.PartOp)
+        slot, offset = line.operands
+        low = self.slots[slot][0] + self.integer(offset, "the place in a resident buffer", line.op)
+        self.slots[line.results[0]] = low, low + line.op.bytes.value.data
+        self.values[line.results[0]] = low
+
     def place(self, slot: SSAValue, ring: SSAValue, turn: int) -> None:
         """A slot is the one of a ring's `turn`-th acquire."""
         address, slots, stride, size = self.trace.rings[ring]
@@ -404,6 +412,7 @@ _RUN: dict[type[Operation], Callable[[_Run, _Line], None]] = {
     dsa.RingOp: _Run.ring,
     dsa.AcquireOp: _Run.acquire,
     dsa.HeldOp: _Run.hold,
+    dsa.PartOp: _Run.part,
     dsa.CoreIdOp: _Run.core_id,
     dsa.NumCoresOp: _Run.num_cores,
     dsa.GridDimOp: _Run.grid_dim,

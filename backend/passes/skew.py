@@ -24,7 +24,7 @@ from xdsl.rewriter import InsertPoint
 
 from ..dialects import dsa
 from ..target import Target
-from .effects import constant_of, terminator
+from .effects import constant_of, copied, terminator
 from .skew_stages import Stages, find_stages
 from .sram import fit, pipelined_slots, ring_uses
 
@@ -164,18 +164,10 @@ class _Rotation:
         condition = self.located(
             b.insert(arith.CmpiOp(half.counter, half.bound, half.predicate))
         ).results[0]
-        run = Block([*half.ops, *(_copy(op, half.values) for op in ops)])
+        run = Block([*half.ops, *(copied(op, half.values) for op in ops)])
         passed = [half.values.get(value, value) for value in half.following]
         run.add_op(self.located(scf.YieldOp(*passed)))
         skip = Block([self.located(scf.YieldOp(*half.carried))]) if half.carried else None
         types = [value.type for value in half.carried]
         guard = scf.IfOp(condition, types, [run], [skip] if skip else None)
         return self.located(b.insert(guard)).results
-
-
-def _copy(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
-    """A clone with operands replaced, and with the locations, of what `op` holds too."""
-    copy: Operation = op.clone(values)
-    for old, new in zip(op.walk(), copy.walk(), strict=True):
-        new.location = old.location
-    return copy

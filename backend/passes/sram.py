@@ -50,6 +50,11 @@ class RingUse:
         """Bytes of one slot."""
         return self.ring.bytes.value.data
 
+    @property
+    def fixed(self) -> int | None:
+        """The address of a ring that is kept across launches: behind all others."""
+        return None if self.ring.kept is None else self.ring.address.value.data
+
 
 def slot_stride(bytes_: int, target: Target) -> int:
     """Bytes from one slot of a ring to the next."""
@@ -126,15 +131,15 @@ def _ancestor_in(op: Operation, block: Block) -> Operation:
 
 
 def _slots_and_users(acquire: dsa.AcquireOp) -> tuple[list[SSAValue], list[Operation]]:
-    """The slots that an acquire gives, now and held from before, and the operations on them."""
+    """The slots that an acquire gives, now and held from before, their parts, and the operations on them."""
     slots: list[SSAValue] = [acquire.result]
     users = []
-    for use in acquire.result.uses:
-        if isinstance(use.operation, dsa.HeldOp):
-            slots.append(use.operation.result)
-        else:
-            users.append(use.operation)
-    users += [use.operation for slot in slots[1:] for use in slot.uses]
+    for slot in slots:  # grows
+        for use in slot.uses:
+            if isinstance(use.operation, dsa.HeldOp | dsa.PartOp):
+                slots.append(use.operation.result)
+            else:
+                users.append(use.operation)
     return slots, users
 
 
@@ -188,10 +193,12 @@ are not alive together.
 def buffers(
     uses: Sequence[RingUse], slots: Sequence[int], level: int, target: Target
 ) -> list[Buffer]:
-    """The allocation problem at a level of reuse, 0 to 2."""
+    """The allocation problem at a level of reuse, 0 to 2, without rings that have their addresses."""
     last = max((use.loop_wide[1] for use in uses), default=0)
     result = []
     for number, (use, count) in enumerate(zip(uses, slots, strict=True)):
+        if use.fixed is not None:
+            continue
         life = LIVES[level](use, count) or (0, last)
         size = slot_stride(use.bytes, target) * count
         result.append(Buffer(str(number), life[0], life[1] + 1, size))
@@ -211,19 +218,28 @@ def fit(
     """
     if not uses:
         return []
+    space = room(uses, target)
     for level in range(levels):
         problem = buffers(uses, slots, level, target)
-        if lower_bound(problem) > target.sram_bytes:
+        if lower_bound(problem) > space:
             continue
         fast = pack_fast(problem)
-        offsets: Offsets | None = fast if peak(problem, fast) <= target.sram_bytes else None
+        offsets: Offsets | None = fast if peak(problem, fast) <= space else None
         if offsets is None and exact and level == len(LIVES) - 1:
-            offsets = pack(problem, target.sram_bytes, EXACT_SECONDS)
+            offsets = pack(problem, space, EXACT_SECONDS)
         if offsets is not None:
-            return [offsets[buffer.id] for buffer in problem]
+            return [
+                offsets[str(number)] if use.fixed is None else use.fixed
+                for number, use in enumerate(uses)
+            ]
     return None
 
 
+def room(uses: Sequence[RingUse], target: Target) -> int:
+    """The SRAM in front of what is kept across launches."""
+    return min([target.sram_bytes, *(use.fixed for use in uses if use.fixed is not None)])
+
+
 def least_bytes(uses: Sequence[RingUse], slots: Sequence[int], target: Target) -> int:
-    """The most bytes alive at once with all the reuse there can be."""
+    """The most bytes alive at once with all the reuse there can be, beside what is kept across launches."""
     return lower_bound(buffers(uses, slots, len(LIVES) - 1, target))

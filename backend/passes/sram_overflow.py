@@ -8,7 +8,7 @@ from ..dialects.locations import from_ir
 from ..dialects.tile import ints
 from ..errors import SramOverflowError
 from ..target import Target
-from .sram import RingUse, least_bytes
+from .sram import RingUse, least_bytes, room
 
 _SHOWN = 6
 
@@ -17,9 +17,13 @@ def overflow_error(
     uses: Sequence[RingUse], slots: Sequence[int], target: Target
 ) -> SramOverflowError:
     """Which buffers are the biggest, from which lines, and by how much tiles must shrink."""
+    pairs = [pair for pair in zip(uses, slots, strict=True) if pair[0].fixed is None]
     total = least_bytes(uses, slots, target)
-    total = max(total, max(use.bytes * count for use, count in zip(uses, slots, strict=True)))
-    ranked = sorted(zip(uses, slots, strict=True), key=lambda pair: -pair[0].bytes * pair[1])
+    total = max(total, max(use.bytes * count for use, count in pairs))
+    ranked = sorted(pairs, key=lambda pair: -pair[0].bytes * pair[1])
+    space = room(uses, target)
+    if space < target.sram_bytes:
+        return _beside_kept(uses, total, space, target)
     lines = [_describe(use, count) for use, count in ranked[:_SHOWN]]
     if len(ranked) > _SHOWN:
         rest = sum(use.bytes * count for use, count in ranked[_SHOWN:])
@@ -32,6 +36,36 @@ def overflow_error(
         ]
     )
     return SramOverflowError(message, from_ir(ranked[0][0].ring.location), _advice(total, target))
+
+
+def _beside_kept(
+    uses: Sequence[RingUse], total: int, space: int, target: Target
+) -> SramOverflowError:
+    """The kernel's tiles do not fit beside what it keeps across launches."""
+    kept = sorted((use for use in uses if use.fixed is not None), key=lambda use: -use.bytes)
+    left = target.sram_bytes - total
+    names: dict[str, int] = {}
+    for use in kept:
+        assert use.ring.kept is not None
+        names[use.ring.kept.data] = names.get(use.ring.kept.data, 0) + use.bytes
+    fitting = []
+    for name, size in sorted(names.items(), key=lambda item: item[1]):
+        if size <= left:
+            fitting.append(f"{name} ({kib(size)})")
+            left -= size
+    message = "\n".join(
+        [
+            f"the kernel's tiles need {kib(total)} of SRAM, and beside what is to stay there {kib(space)} of the "
+            f"{kib(target.sram_bytes)} of target {target.name!r} are left; what is to stay:",
+            *(_describe(use, 1) for use in kept[:_SHOWN]),
+        ]
+    )
+    advice = f"of the arrays, this would fit: {', '.join(fitting)}" if fitting else "keep no array"
+    return SramOverflowError(
+        message,
+        from_ir(kept[0].ring.location),
+        f"{advice}; or use smaller blocks, or a narrower format",
+    )
 
 
 def _describe(use: RingUse, slots: int) -> str:

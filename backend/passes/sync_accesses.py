@@ -14,6 +14,7 @@ from ..dialects.tile import ints
 from ..errors import InternalError
 from ..isa.table import BY_NAME, Engine
 from ..target import Target
+from .effects import grid_loop
 
 
 @dataclass(eq=False)
@@ -151,10 +152,13 @@ def _is_way(owner: Operation | None, block: Block) -> bool:
 
 
 def _find_grid(kernel: Kernel) -> None:
-    top = kernel.bodies[0]
-    loops = [b for b in kernel.bodies if b.parent is top]
-    if len(loops) == 1 and isinstance(loops[0].block.parent_op(), scf.ForOp):
-        kernel.grid = loops[0]
+    """Programs are the iterations of the one loop there is, or of the one that starts at the core's number."""
+    outermost = [b for b in kernel.bodies if b.parent is kernel.bodies[0]]
+    if len(outermost) > 1:
+        loop = grid_loop(kernel.function)
+        outermost = [b for b in outermost if b.block.parent_op() is loop]
+    if len(outermost) == 1 and isinstance(outermost[0].block.parent_op(), scf.ForOp):
+        kernel.grid = outermost[0]
 
 
 def _find_rings(kernel: Kernel, target: Target) -> dict[SSAValue, Ring]:
@@ -186,7 +190,7 @@ def _accesses_of(
         slots = [v for v in op.operands if isinstance(v.type, dsa.SlotType)]
         for ring, age in dict.fromkeys(_ring(v, rings) for v in slots):
             yield Access(op, Engine.CORE, body, index, ring, -1, True, False, age)
-    elif not isinstance(op, dsa.HeldOp) and any(
+    elif not isinstance(op, dsa.HeldOp | dsa.PartOp) and any(
         isinstance(v.type, dsa.SlotType) for v in op.operands
     ):
         raise InternalError(f"sync does not know what {op.name} does with a slot")

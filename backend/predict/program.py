@@ -323,6 +323,7 @@ _STEPS: dict[type[Operation], Any] = {
     dsa.RingOp: _Builder.nothing,
     dsa.AcquireOp: _Builder.acquire,
     dsa.HeldOp: _Builder.nothing,  # an address that is not known in advance
+    dsa.PartOp: _Builder.nothing,
     dsa.IssueOp: _Builder.issue,
     dsa.SetOp: _Builder.set,
     dsa.WaitOp: _Builder.wait,

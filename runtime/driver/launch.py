@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsalang._backend.errors import DsaError
 from dsalang._backend.image.model import Image
+from dsalang._backend.isa.table import Engine
 
 from ..arrays import ArrayView, Extent, extents_of
 from ..report import Run
@@ -56,6 +57,7 @@ def launcher(
                 for a in image.arguments
             ]
             microseconds = _timed(driver, image, values, grid)
+            _count_writes(image, pointers)
             for extent, _, at in placed:
                 if extent.writable:
                     driver.copy_out(extent.start, at, extent.stop - extent.start)
@@ -71,6 +73,18 @@ def launcher(
         return Run(image, device.target, (CoreStats(0, cycles=cycles),))
 
     return run
+
+
+def _count_writes(image: Image, pointers: Mapping[str, ArrayView]) -> None:
+    """Device arrays that the kernel may have written are no longer what they were."""
+    from ..device_array import DeviceArray
+
+    stores = [t.hbm_arg for t in image.templates if t.instruction.engine is Engine.ST]
+    for number, argument in enumerate(image.arguments):
+        view = pointers.get(argument.name)
+        written = number in stores or -1 in stores
+        if view is not None and written and isinstance(view.owner, DeviceArray):
+            view.owner.version += 1
 
 
 def _moved(address: int, view: ArrayView, placed: list[tuple[Extent, int, int]]) -> int:

@@ -24,6 +24,7 @@ from dsalang._backend.target import Target
 
 from ..memory import Memory, Segment
 from ..report import Run
+from ..residency import Kept, Sram
 from .mailbox import (
     MAGIC,
     MEMORY_BASE,
@@ -35,35 +36,62 @@ from .mailbox import (
     Status,
 )
 
-Engine = Callable[[Image, Target, Sequence[int], tuple[int, int, int], Memory], Run]
+Engine = Callable[[Image, Target, Sequence[int], tuple[int, int, int], Memory, "Kept | None"], Run]
 
 
 def engine_named(name: str) -> Engine:
     """The engine that runs images: "fast" (the reference engine where it cannot), "reference", "riscv"."""
-    if name == "reference":
-        from ..reference.engine import run
-
-        return run
-    if name == "riscv":
-        from ..riscv.engine import run as run_riscv
-
-        return run_riscv
-    if name != "fast":
+    if name not in _ENGINES:
         raise DeviceError(f"there is no engine {name!r}")
-    return _fast
+    return _ENGINES[name]
+
+
+def _reference(
+    image: Image,
+    target: Target,
+    args: Sequence[int],
+    grid: tuple[int, int, int],
+    memory: Memory,
+    kept: Kept | None,
+) -> Run:
+    from ..reference.engine import run
+    from ..reference.options import Options
+
+    return run(image, target, args, grid, memory, Options(kept=kept))
+
+
+def _riscv(
+    image: Image,
+    target: Target,
+    args: Sequence[int],
+    grid: tuple[int, int, int],
+    memory: Memory,
+    kept: Kept | None,
+) -> Run:
+    from ..reference.options import Options
+    from ..riscv.engine import run
+
+    return run(image, target, args, grid, memory, Options(kept=kept))
 
 
 def _fast(
-    image: Image, target: Target, args: Sequence[int], grid: tuple[int, int, int], memory: Memory
+    image: Image,
+    target: Target,
+    args: Sequence[int],
+    grid: tuple[int, int, int],
+    memory: Memory,
+    kept: Kept | None,
 ) -> Run:
-    from ..fast.engine import run
+    from ..fast.engine import Options, run
     from ..fast.outline import UnsuitedError
-    from ..reference.engine import run as run_reference
 
     try:
-        return run(image, target, args, grid, memory)
+        return run(image, target, args, grid, memory, Options(kept=kept))
     except UnsuitedError:
-        return run_reference(image, target, args, grid, memory)
+        return _reference(image, target, args, grid, memory, kept)
+
+
+_ENGINES: dict[str, Engine] = {"fast": _fast, "reference": _reference, "riscv": _riscv}
 
 
 class RefusedError(Exception):
@@ -85,6 +113,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.mailbox = Mailbox.from_buffer(self.shared)
+        self.sram = Sram()
         self.memory = np.frombuffer(self.shared, np.uint8, offset=MEMORY_OFFSET)
 
     def serve(self, doorbell: socket.socket) -> None:
@@ -168,8 +197,25 @@ class Worker:
         x, y, z = command.grid
         if 0 in (x, y, z):
             return
-        run = self.engine(image, self.target, args, (x, y, z), memory)
-        self.mailbox.reply.microseconds = run.microseconds
+        self.mailbox.reply.microseconds = self.run(image, args, (x, y, z), memory).microseconds
+
+    def run(self, image: Image, args: list[int], grid: tuple[int, int, int], memory: Memory) -> Run:
+        """Run an image on what is in SRAM. Raises RefusedError where it was told that more is there."""
+        region = image.residency
+        if region is None:
+            self.sram.evict(0, image.sram_bytes)
+            return self.engine(image, self.target, args, grid, memory, None)
+        try:
+            return self.sram.obey(
+                image,
+                (id(image), grid),
+                args[region.flag] != 0,
+                lambda kept: self.engine(image, self.target, args, grid, memory, kept),
+            )
+        except KeyError:
+            raise RefusedError(
+                Status.BAD_ARGUMENT, f"what {image.name!r} is to find in SRAM is not there any more"
+            ) from None
 
     def stretch(self, address: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         """Bytes of the device's memory."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from dsalang._backend.image.model import Image
 
+    from ..residency import Kept
     from .plan import Row
 
 _ENTRY = ctypes.CFUNCTYPE(
@@ -45,11 +46,18 @@ _SWITCH_SECONDS = 0.05
 
 
 class Options(NamedTuple):
-    """How to run: `timeline` keeps every instruction's times; `threads` limits host threads (None: all)."""
+    """How to run.
+
+    Attributes:
+        timeline: keep every instruction's times.
+        threads: limits host threads (None: all).
+        kept: what is in the SRAM of cores from an earlier launch, and what they leave in it.
+    """
 
     timeline: bool = False
     threads: int | None = None
     write: Callable[[str], None] = print
+    kept: Kept | None = None
 
 
 DEFAULT = Options()
@@ -253,9 +261,14 @@ class Launch:
     def core(self, worker: Worker, core: int) -> Result:
         """Run one core."""
         worker.start(core, self.address, self.segments, self.args, self.hbm, self.options.write)
+        kept = self.options.kept
+        if kept is not None:
+            kept.restore(core, worker.sram)
         status = self.program.entry(worker.memory.address, self.address, core, self.active)
         if status != Status.DONE or worker.memory.view.value("over_time") >= 0:
             worker.check(status)
+        if kept is not None:
+            kept.save(core, worker.sram)
         return Result.of(worker)
 
     def parallel(self, workers: list[Worker]) -> list[Result]:

@@ -72,5 +72,9 @@ def run(
             options.check_races and options.functional,
             options.check_init,
         )
+        if options.kept is not None and options.kept.restore(core, state.sram):
+            state.initialised[options.kept.start : options.kept.stop] = 1
         finished.append(CoreRun(prepared, target, machine, state, options, core, active).run())
+        if options.kept is not None:
+            options.kept.save(core, state.sram)
     return Run(image, target, tuple(finished))

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..residency import Kept
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class Options:
             its times mean nothing. A static schedule has no such places: nothing changes.
         seed: of the jitter that the target itself has.
         write: called with each line that the kernel prints.
+        kept: what is in the SRAM of cores from an earlier launch, and what they leave in it.
     """
 
     timeline: bool = True
@@ -32,6 +37,7 @@ class Options:
     adversarial_seed: int | None = None
     seed: int = 0
     write: Callable[[str], None] = print
+    kept: Kept | None = None
 
     def random(self, core: int) -> Random | None:
         """The source of a core's delays, None for a run by the rules."""

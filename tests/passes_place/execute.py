@@ -185,6 +185,10 @@ def _held(m: Machine, op: dsa.HeldOp) -> None:
     m.env[op.result] = address + (m.turns[acquire.ring] - 1 - age) % slots * stride
 
 
+def _part(m: Machine, op: dsa.PartOp) -> None:
+    m.env[op.result] = m.env[op.whole] + m.env[op.offset]
+
+
 def _read(m: Machine, op: dsa.ReadOp) -> None:
     fmt = formats.by_name(op.fmt.data)
     at = m.env[op.slot] + op.offset.value.data
@@ -237,6 +241,7 @@ DSA: dict[type[Operation], Callable[[Machine, Any], None]] = {
     dsa.RingOp: _ring,
     dsa.AcquireOp: _acquire,
     dsa.HeldOp: _held,
+    dsa.PartOp: _part,
     dsa.ReadOp: _read,
     dsa.IssueOp: _issue,
     dsa.PrintOp: _print,

@@ -34,6 +34,8 @@ def validate(module: ModuleOp, target: Target, allocated: bool) -> None:
         for held in [op for op in inside if isinstance(op, dsa.HeldOp)]:
             assert not allocated or held.age.value.data < ring.slots.value.data, held
             inside += [use.operation for use in held.result.uses]
+        for part in [op for op in inside if isinstance(op, dsa.PartOp)]:
+            inside += [use.operation for use in part.result.uses]
         for op in inside:
             top = _lift(op, home)
             assert order[top] > order[acquire], f"{op} before its acquire"

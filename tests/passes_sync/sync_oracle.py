@@ -86,6 +86,8 @@ class Recorder:
             self.turn[ring] += 1
             start = ring.address.value.data + number * stride
             self.slot[op.result] = (start, start + size)
+        elif isinstance(op, dsa.PartOp):
+            self.slot[op.result] = self.slot[op.whole]
         elif isinstance(op, dsa.HeldOp):
             acquire = op.current.owner
             assert isinstance(acquire, dsa.AcquireOp) and isinstance(acquire.ring.owner, dsa.RingOp)

@@ -1,0 +1,193 @@
+"""Arrays that stay in SRAM across launches: `with dsa.resident(w):` and `@dsa.jit(resident="w")`."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from dsalang._backend.errors import LaunchError, SramOverflowError
+from dsalang._backend.resident import Resident
+from dsalang._runtime.arrays import ArrayView, view_of
+from dsalang._runtime.residency import Sram
+
+from .arguments import Arguments
+from .launch import Grid
+from .source import KernelSource
+from .specialize import Specialization
+
+if TYPE_CHECKING:
+    from dsalang._backend.image.model import Image
+    from dsalang._backend.target import Target
+
+Compile = Callable[[Specialization], "Image"]
+
+
+@dataclass
+class _Plan:
+    """Which SRAM kernels keep: everything from `floor` on; `places` has (top, limit) by what is compiled."""
+
+    floor: int
+    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def image(self, spec: Specialization, compile_: Compile) -> Specialization:
+        """A specialisation with its place; kernels that keep something stand one in front of the other."""
+        top, limit = self.places.get(spec.key, (self.floor, self.floor))
+        placed = replace(spec, resident=replace(spec.resident, top=top, limit=limit))
+        image = compile_(placed)
+        if image.working_bytes > self.floor:  # what came later stands where it works
+            limit = self.floor
+            placed = replace(spec, resident=replace(spec.resident, top=top, limit=limit))
+            image = compile_(placed)
+        self.places[spec.key] = top, limit
+        if image.residency is not None:
+            self.floor = min(self.floor, image.residency.start)
+        return placed
+
+
+class resident:  # noqa: N801 (read as a statement: with dsa.resident(w): ...)
+    """Keep the tiles that kernels load from some arrays in SRAM, from launch to launch.
+
+    In the `with` block, a kernel that is launched with one of the arrays (or a part of one) loads its tiles once;
+    later launches find them there. Other kernels of the block are compiled for the SRAM that is left. What a core
+    holds are the tiles that its own programs load. A launch loads again when the arrays have been written since,
+    when integers that the tiles depend on have changed, and when something outside of the block has used the
+    memory. Outside of the block nothing is kept.
+
+    Args:
+        arrays: numpy arrays, torch CPU tensors, DLPack objects, device arrays.
+
+    Raises:
+        LaunchError: something is no array.
+
+    Launches in the block raise SramOverflowError when what is to stay does not fit, and CompileError when a
+    kernel writes to an array, or loads tiles from it at places that are not known when it starts.
+
+    >>> import numpy as np, dsalang as dsa
+    >>> w = np.ones((64, 64), np.float16)
+    >>> with dsa.resident(w):
+    ...     pass
+    """
+
+    def __init__(self, *arrays: Any) -> None:
+        if not arrays:
+            raise LaunchError("dsa.resident() of nothing", hint="name arrays: dsa.resident(w1, w2)")
+        self._views = [view_of(a, f"{n} of dsa.resident") for n, a in enumerate(arrays)]
+        self._depth = 0
+        self._plans: weakref.WeakKeyDictionary[Sram, tuple[_Plan, int]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def __enter__(self) -> resident:
+        self._depth += 1
+        _active.set((*_active.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _active.set(_active.get()[:-1])
+        self._depth -= 1
+        if not self._depth:
+            for sram, (plan, before) in self._plans.items():
+                sram.evict(plan.floor, before)
+            self._plans.clear()
+
+    def holds(self, view: ArrayView) -> bool:
+        """Whether an argument lies in one of the arrays."""
+        return any(
+            v.start <= view.start < view.stop <= v.stop and _device(v) is _device(view)
+            for v in self._views
+        )
+
+    def plan(self, sram: Sram, target: Target) -> _Plan:
+        """The plan for some cores; that of a block in a block goes on from the outer one's."""
+        found = self._plans.get(sram)
+        if found is None:
+            blocks = _active.get()
+            at = blocks.index(self) if self in blocks else 0
+            outer = blocks[at - 1].plan(sram, target) if at else _Plan(target.sram_bytes)
+            plan = _Plan(outer.floor, dict(outer.places))
+            found = self._plans[sram] = plan, plan.floor
+        return found[0]
+
+
+_active: ContextVar[tuple[resident, ...]] = ContextVar("dsalang_resident", default=())
+_annotated: weakref.WeakKeyDictionary[Sram, _Plan] = weakref.WeakKeyDictionary()
+"""Plans of kernels that keep arrays without a block: each takes its place until one does not fit any more."""
+
+
+def active() -> bool:
+    """Whether a block is open."""
+    return bool(_active.get())
+
+
+def _device(view: ArrayView) -> object:
+    return getattr(view.owner, "device", None) if getattr(view.owner, "on_driver", False) else None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a kernel or a launch says about residency: names of parameters, or False for no residency at all."""
+
+    names: tuple[str, ...] = ()
+    never: bool = False
+
+    @staticmethod
+    def of(value: Any, source: KernelSource) -> Wish | None:
+        """An option as the user wrote it. Raises LaunchError."""
+        if value is None:
+            return None
+        if value is False:
+            return Wish(never=True)
+        names = (value,) if isinstance(value, str) else value
+        known = [param.name for param in source.params if not param.constexpr]
+        if not isinstance(names, (tuple, list)) or not set(names) <= set(known):
+            raise LaunchError(
+                f"resident={value!r} is not allowed for kernel {source.name}",
+                hint=f"it is False, or names of array parameters; parameters are {', '.join(known)}",
+            )
+        return Wish(tuple(names))
+
+
+def requested(wish: Wish, arguments: Arguments, grid: Grid, static: bool) -> Resident:
+    """What a launch is to be compiled to keep, without its place."""
+    if wish.never:
+        return Resident(loops=False)
+    held = [
+        name
+        for name, view in arguments.pointers.items()
+        if any(b.holds(view) for b in _active.get())
+    ]
+    for name in wish.names:
+        if name not in arguments.pointers:
+            raise LaunchError(f"resident names {name!r}, which is no array in this launch")
+    names = tuple(n for n in arguments.pointers if n in held or n in wish.names)
+    if names and static:
+        raise LaunchError(
+            f"{', '.join(names)}: arrays cannot stay in SRAM across launches with a static schedule, whose times hold "
+            "for any launch",
+            hint='use schedule="dynamic"; inside of a kernel, loads that loops repeat are kept with both',
+        )
+    return Resident(arrays=names, grid=grid) if names and 0 not in grid else Resident()
+
+
+def placed(spec: Specialization, target: Target, sram: Sram, compile_: Compile) -> Specialization:
+    """A specialisation with the place of what it keeps, and the SRAM it may use beside what others keep.
+
+    Raises SramOverflowError when the SRAM does not suffice.
+    """
+    blocks = _active.get()
+    if blocks:
+        return blocks[-1].plan(sram, target).image(spec, compile_)
+    if not spec.resident.arrays:
+        return spec
+    plan = _annotated.setdefault(sram, _Plan(target.sram_bytes))
+    try:
+        return plan.image(spec, compile_)
+    except SramOverflowError:
+        if plan.floor == target.sram_bytes:
+            raise
+        # Others give way: they load again when they run again.
+        plan = _annotated[sram] = _Plan(target.sram_bytes)
+        return plan.image(spec, compile_)
