@@ -60,10 +60,11 @@ def keep(module: ModuleOp, target: Target, wanted: Resident) -> None:
         raise InternalError("keep: a kernel without a loop over its programs")
     names = _strings(kernel, "dsa.args")
     numbers = [names.index(name) for name in wanted.arrays if name in names]
-    _check_not_written(kernel, numbers, names)
-    nests = [_nest(op, grid, wanted, target, names) for op in _loads(kernel, numbers)]
-    if not nests:
-        return
+    loads = list(_loads(kernel, numbers))
+    if not loads:
+        return  # a kernel may write what others keep: they load it again
+    _check_not_written(kernel, sorted({_number(op) for op in loads}), names)
+    nests = [_nest(op, grid, wanted, target, names) for op in loads]
     depends = set.union(*(arguments_behind(nest, kernel) for nest in nests))
     flag = _add_flag(kernel)
     for nest in nests:
@@ -109,26 +110,29 @@ def _number(op: dsa.IssueOp) -> int:
 
 def _loads(kernel: func.FuncOp, numbers: Sequence[int]) -> Iterator[dsa.IssueOp]:
     """The instructions that read one of the arrays."""
-    for op in list(kernel.walk()):
-        if isinstance(op, dsa.IssueOp) and _number(op) in numbers:
+    for op in kernel.walk():
+        if isinstance(op, dsa.IssueOp) and _number(op) in numbers and "r" in _hbm_role(op):
             yield op
+
+
+def _hbm_role(op: dsa.IssueOp) -> str:
+    """How an instruction uses HBM: "r", "w", "rw", or "" when it does not."""
+    roles = [f.role or "" for f in BY_NAME[op.op.data].fields]
+    return "".join(role.removeprefix("hbm_") for role in roles if role.startswith("hbm_"))
 
 
 def _check_not_written(kernel: func.FuncOp, numbers: Sequence[int], names: Sequence[str]) -> None:
     groups = alias_groups(kernel)
     for op in kernel.walk():
-        if not isinstance(op, dsa.IssueOp):
-            continue
-        roles = [f.role for f in BY_NAME[op.op.data].fields if (f.role or "").startswith("hbm_")]
-        if not any("w" in (role or "")[4:] for role in roles):
+        if not isinstance(op, dsa.IssueOp) or "w" not in _hbm_role(op):
             continue
         for number in numbers:
             if may_alias(groups, _number(op), number):
                 raise CompileError(
                     f"this writes to {names[number]!r}, or may do so, which is to stay in SRAM",
                     from_ir(op.location),
-                    "leave the array out of dsa.resident(...) or resident=, or let it not overlap with "
-                    "arrays that the kernel writes",
+                    "write it in another kernel (its next reader loads it again), leave it out of what is "
+                    "resident, or let it not overlap with arrays that the kernel writes",
                 )
 
 

@@ -79,7 +79,11 @@ def _count_writes(image: Image, pointers: Mapping[str, ArrayView]) -> None:
     """Device arrays that the kernel may have written are no longer what they were."""
     from ..device_array import DeviceArray
 
-    stores = [t.hbm_arg for t in image.templates if t.instruction.engine is Engine.ST]
+    stores = {
+        template.hbm_arg
+        for template in image.templates
+        if template.instruction.engine is Engine.ST and "hbm" in template.instruction.fields
+    }
     for number, argument in enumerate(image.arguments):
         view = pointers.get(argument.name)
         written = number in stores or -1 in stores
