@@ -82,9 +82,7 @@ def _keeping(
     identity = (key, knobs.EMULATOR.get(), grid, depends)
 
     def run(flag: int, kept: Kept) -> Run:
-        return _engine(
-            lambda: image, target, key, arguments, grid, memory, timeline, flag, kept
-        )()
+        return _engine(lambda: image, target, key, arguments, grid, memory, timeline, flag, kept)()
 
     return partial(cores.launch, image, identity, sources, run)
 
