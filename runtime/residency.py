@@ -60,9 +60,8 @@ class Sources:
         reachable = [
             item for item in pointers.items() if not getattr(item[1].owner, "on_driver", False)
         ]
-        self._extents = [
-            extent for extent in extents_of(reachable)[0] if not set(names).isdisjoint(extent.names)
-        ]
+        found = [e for e in extents_of(reachable)[0] if not set(names).isdisjoint(e.names)]
+        self._extents = sorted(found, key=lambda extent: extent.names)  # wherever they lie
         self._owners = [
             view.owner
             for name, view in pointers.items()
