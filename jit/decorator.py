@@ -381,7 +381,8 @@ class JITFunction:
         target = resolve(chosen)
         if residency.active() or spec.resident.arrays:
             sram = devices.sram_of(device, options, target)
-            spec = residency.placed(spec, target, sram, lambda s: self._image(s, target))
+            name = f"{self.source.file}:{self.source.first_line}"
+            spec = residency.placed(spec, name, target, sram, lambda s: self._image(s, target))
         return spec, target, device
 
     def _wanted(self, options: Mapping[str, Any]) -> Request:

@@ -128,7 +128,7 @@ def launcher(
         keeps = image.residency is not None
         run = emulated(find_image, target, key, arguments, grid, timeline, sram, keeps)
     else:
-        run = _driven(device, image, key, arguments, grid, sram)
+        run = _driven(device, image, arguments, grid, sram)
     return submitted(device, run, options, image.name, arguments)
 
 
@@ -143,7 +143,6 @@ def sram_of(
 def _driven(
     device: runtime_device.Device,
     image: Image,
-    key: str,
     arguments: Arguments,
     grid: Grid,
     sram: Sram,
@@ -158,12 +157,12 @@ def _driven(
         return driven(device, image, bits, arguments.pointers, grid)
 
     if image.residency is not None:
-        sources, depends = kept_by(image, arguments)
+        sources, identity = kept_by(image, arguments)
 
         def run(flag: int, _: Kept) -> Any:
             return prepared(flag)()
 
-        return partial(sram.launch, image, (key, grid, depends), sources, run)
+        return partial(sram.launch, image, identity, sources, run)
     plain = prepared()
 
     def evict_and_run() -> Any:

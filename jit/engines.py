@@ -77,9 +77,9 @@ def _keeping(
 ) -> Callable[[], Run]:
     """A launch of an image that leaves something in SRAM, or finds it there."""
     cores = Sram() if sram is None else sram
-    sources, depends = kept_by(image, arguments)
+    sources, identity = kept_by(image, arguments)
     # An engine that only times leaves no data.
-    identity = (key, knobs.EMULATOR.get(), grid, depends)
+    identity = (knobs.EMULATOR.get(), *identity)
 
     def run(flag: int, kept: Kept) -> Run:
         return _engine(lambda: image, target, key, arguments, grid, memory, timeline, flag, kept)()

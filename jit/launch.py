@@ -93,13 +93,14 @@ def bits_of(arguments: Arguments, names: Sequence[str], flag: int = 1) -> tuple[
 
 
 def kept_by(image: Image, arguments: Arguments) -> tuple[Sources, tuple[object, ...]]:
-    """The arrays that an image keeps tiles of, and what else of a launch the tiles depend on."""
+    """The arrays that an image keeps tiles of, and what tells its tiles from those of other launches."""
     region = image.residency
     assert region is not None
     names = [argument.name for argument in image.arguments]
     sources = Sources(arguments.pointers, [names[number] for number in region.arrays])
-    scalars = bits_of(arguments, [names[number] for number in region.depends])
-    return sources, (scalars, sources.geometry)
+    scalars = [names[number] for number in region.depends]
+    values = tuple(zip(scalars, bits_of(arguments, scalars)))
+    return sources, (region.contents, region.grid, values, sources.geometry)
 
 
 def scalar_bits(fmt: Format, value: bool | int | float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -26,25 +27,68 @@ Compile = Callable[[Specialization], "Image"]
 
 
 @dataclass
+class _Place:
+    """Where a kernel keeps arrays, and the SRAM that it may use else; `contents` as in images."""
+
+    top: int
+    limit: int
+    contents: str
+
+
+@dataclass
 class _Plan:
-    """Which SRAM kernels keep: everything from `floor` on; `places` has (top, limit) by what is compiled."""
+    """Which SRAM kernels keep: everything from `floor` on; `places` by what is compiled, and by what is kept."""
 
     floor: int
-    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    places: dict[str, _Place] = field(default_factory=dict)
+    alike: dict[tuple[str, Resident], _Place] = field(default_factory=dict)
 
-    def image(self, spec: Specialization, compile_: Compile) -> Specialization:
-        """A specialisation with its place; kernels that keep something stand one in front of the other."""
-        top, limit = self.places.get(spec.key, (self.floor, self.floor))
-        placed = replace(spec, resident=replace(spec.resident, top=top, limit=limit))
+    def spec(self, spec: Specialization, name: str, compile_: Compile) -> Specialization:
+        """A specialisation with its place; kernels that keep something stand one in front of the other.
+
+        Variants of a kernel stand in the same place if they load the same into it.
+        """
+        known = self.places.get(spec.key)
+        if known is None:
+            known = self._find(spec, name, compile_)
+        placed = _at(spec, known)
         image = compile_(placed)
         if image.working_bytes > self.floor:  # what came later stands where it works
-            limit = self.floor
-            placed = replace(spec, resident=replace(spec.resident, top=top, limit=limit))
+            known.limit = self.floor
+            placed = _at(spec, known)
             image = compile_(placed)
-        self.places[spec.key] = top, limit
+        self.places[spec.key] = known
         if image.residency is not None:
             self.floor = min(self.floor, image.residency.start)
         return placed
+
+    def _find(self, spec: Specialization, name: str, compile_: Compile) -> _Place:
+        like = (name, spec.resident)
+        sibling = self.alike.get(like)
+        if sibling is not None and spec.resident.arrays:
+            place = _Place(sibling.top, self.floor, sibling.contents)
+            with suppress(SramOverflowError):
+                found = compile_(_at(spec, place)).residency
+                if found is not None and found.contents == sibling.contents:
+                    return place
+        place = _Place(self.floor, self.floor, "")
+        image = compile_(_at(spec, place))
+        if image.residency is not None:
+            place.contents = image.residency.contents
+            self.alike[like] = place
+        return place
+
+    def copy(self) -> _Plan:
+        """A plan that goes on from this one."""
+        return _Plan(
+            self.floor,
+            {key: replace(place) for key, place in self.places.items()},
+            dict(self.alike),
+        )
+
+
+def _at(spec: Specialization, place: _Place) -> Specialization:
+    return replace(spec, resident=replace(spec.resident, top=place.top, limit=place.limit))
 
 
 class resident:  # noqa: N801 (read as a statement: with dsa.resident(w): ...)
@@ -106,8 +150,7 @@ class resident:  # noqa: N801 (read as a statement: with dsa.resident(w): ...)
         if found is None:
             blocks = _active.get()
             at = blocks.index(self) if self in blocks else 0
-            outer = blocks[at - 1].plan(sram, target) if at else _Plan(target.sram_bytes)
-            plan = _Plan(outer.floor, dict(outer.places))
+            plan = blocks[at - 1].plan(sram, target).copy() if at else _Plan(target.sram_bytes)
             found = self._plans[sram] = plan, plan.floor
         return found[0]
 
@@ -172,22 +215,27 @@ def requested(wish: Wish, arguments: Arguments, grid: Grid, static: bool) -> Res
     return Resident(arrays=names, grid=grid) if names and 0 not in grid else Resident()
 
 
-def placed(spec: Specialization, target: Target, sram: Sram, compile_: Compile) -> Specialization:
+def placed(
+    spec: Specialization, name: str, target: Target, sram: Sram, compile_: Compile
+) -> Specialization:
     """A specialisation with the place of what it keeps, and the SRAM it may use beside what others keep.
+
+    Args:
+        name: tells the kernel from others.
 
     Raises SramOverflowError when the SRAM does not suffice.
     """
     blocks = _active.get()
     if blocks:
-        return blocks[-1].plan(sram, target).image(spec, compile_)
+        return blocks[-1].plan(sram, target).spec(spec, name, compile_)
     if not spec.resident.arrays:
         return spec
     plan = _annotated.setdefault(sram, _Plan(target.sram_bytes))
     try:
-        return plan.image(spec, compile_)
+        return plan.spec(spec, name, compile_)
     except SramOverflowError:
         if plan.floor == target.sram_bytes:
             raise
         # Others give way: they load again when they run again.
         plan = _annotated[sram] = _Plan(target.sram_bytes)
-        return plan.image(spec, compile_)
+        return plan.spec(spec, name, compile_)

@@ -96,6 +96,7 @@ class Residency:
         arrays: numbers of the arguments that it comes from.
         depends: numbers of the scalar arguments that it depends on, too.
         grid: the sizes of the grid that the image is for.
+        contents: a hash of what is loaded, and where to: images that have it in common share what is there.
     """
 
     flag: int
@@ -104,6 +105,7 @@ class Residency:
     arrays: tuple[int, ...]
     depends: tuple[int, ...]
     grid: tuple[int, ...]
+    contents: str
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ loop, under a condition: an argument that is added to the kernel says whether th
 
 from __future__ import annotations
 
+import hashlib
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -20,6 +22,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Operation, SSAValue
+from xdsl.printer import Printer
 
 from ..dialects import dsa
 from ..dialects.locations import from_ir
@@ -76,6 +79,7 @@ def keep(module: ModuleOp, target: Target, wanted: Resident) -> None:
         sorted({_argument(n.ring, names) for n in nests})
     )
     kernel.attributes["dsa.kept_depends"] = i64_array(sorted(depends - pointers))
+    kernel.attributes["dsa.kept_contents"] = StringAttr(_contents(kernel))
 
 
 def residency_of(kernel: func.FuncOp) -> Residency | None:
@@ -83,14 +87,38 @@ def residency_of(kernel: func.FuncOp) -> Residency | None:
     kept, arrays, depends = (
         kernel.attributes.get(f"dsa.kept{name}") for name in ("", "_arrays", "_depends")
     )
+    contents = kernel.attributes.get("dsa.kept_contents")
     if not (
-        isinstance(kept, DenseArrayBase)
+        isinstance(contents, StringAttr)
+        and isinstance(kept, DenseArrayBase)
         and isinstance(arrays, DenseArrayBase)
         and isinstance(depends, DenseArrayBase)
     ):
         return None
     flag, start, stop, *grid = ints(kept)
-    return Residency(flag, start, stop, ints(arrays), ints(depends), tuple(grid))
+    return Residency(flag, start, stop, ints(arrays), ints(depends), tuple(grid), contents.data)
+
+
+def _contents(kernel: func.FuncOp) -> str:
+    """A hash of all that fills the buffers and of where they are; arguments count by name.
+
+    Images that differ elsewhere (in what may overlap, say) find what the other one has left.
+    """
+    block = kernel.body.block
+    needed: set[Operation] = {op for op in block.ops if isinstance(op, scf.IfOp)}
+    todo = list(needed)
+    while todo:
+        for value in (v for inner in todo.pop().walk() for v in inner.operands):
+            owner = value.owner
+            if isinstance(owner, Operation) and owner.parent is block and owner not in needed:
+                needed.add(owner)
+                todo.append(owner)
+    out = io.StringIO()
+    printer = Printer(out)
+    for op in block.ops:
+        if op in needed:
+            printer.print_op(op)
+    return hashlib.sha256(out.getvalue().encode()).hexdigest()[:32]
 
 
 def _strings(kernel: func.FuncOp, name: str) -> list[str]:
@@ -162,6 +190,7 @@ def _add_flag(kernel: func.FuncOp) -> SSAValue:
     """One more argument, which says whether to load."""
     block = kernel.body.block
     flag = block.insert_arg(i64, len(block.args))
+    flag.name_hint = "load"
     kernel.function_type = FunctionType.from_lists([arg.type for arg in block.args], [])
     for name, value in (("dsa.args", FLAG), ("dsa.formats", "int64")):
         kernel.attributes[name] = ArrayAttr(

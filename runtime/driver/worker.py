@@ -208,7 +208,7 @@ class Worker:
         try:
             return self.sram.obey(
                 image,
-                (id(image), grid),
+                (region.contents, region.grid),
                 args[region.flag] != 0,
                 lambda kept: self.engine(image, self.target, args, grid, memory, kept),
             )
