@@ -7,6 +7,7 @@ other launch has used the region since, and the arrays hold the bytes that they 
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -61,7 +62,9 @@ class Sources:
             item for item in pointers.items() if not getattr(item[1].owner, "on_driver", False)
         ]
         found = [e for e in extents_of(reachable)[0] if not set(names).isdisjoint(e.names)]
-        self._extents = sorted(found, key=lambda extent: extent.names)  # wherever they lie
+        found.sort(key=lambda extent: extent.names)  # wherever they lie
+        # Not the extents: a launch that is remembered must not keep arrays alive.
+        self._ranges = [(extent.start, extent.stop) for extent in found]
         self._owners = [
             view.owner
             for name, view in pointers.items()
@@ -76,19 +79,25 @@ class Sources:
     def state(self) -> State:
         """The arrays as they are now."""
         versions = [(owner, getattr(owner, "version", 0)) for owner in self._owners]
-        return State([extent.bytes().copy() for extent in self._extents], versions)
+        return State([_bytes(*ends).copy() for ends in self._ranges], versions)
 
     def equals(self, state: State) -> bool:
         """Whether the arrays are as they were."""
-        if len(self._extents) != len(state.contents) or len(self._owners) != len(state.versions):
+        if len(self._ranges) != len(state.contents) or len(self._owners) != len(state.versions):
             return False
         return all(
             owner is before and getattr(owner, "version", 0) == version
             for owner, (before, version) in zip(self._owners, state.versions)
         ) and all(
-            np.array_equal(extent.bytes(), content)
-            for extent, content in zip(self._extents, state.contents)
+            np.array_equal(_bytes(*ends), content)
+            for ends, content in zip(self._ranges, state.contents)
         )
+
+
+def _bytes(start: int, stop: int) -> Bytes:
+    """Memory of the host, whose owner is alive."""
+    raw = (ctypes.c_uint8 * (stop - start)).from_address(start)
+    return np.ctypeslib.as_array(raw)
 
 
 @dataclass(frozen=True)
