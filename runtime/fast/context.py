@@ -60,7 +60,7 @@ class Service(IntEnum):
 
 POLL_WORK = 1 << 26
 """Work between two polls, in bytes moved and operations: some milliseconds."""
-BATCH = 1024
+BATCH = 4096
 """Records of the trace between two runs of the timing code."""
-LOG_RECORDS = 32 * BATCH
+LOG_RECORDS = 8 * BATCH
 """Records kept after a run; a run of no more can show its timeline afterwards."""

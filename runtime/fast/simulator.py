@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dsalang._backend.isa.engines import QUEUED, Engine
 
-from . import timing
+from . import repeats, timing, timing_state
 from .context import BATCH, LOG_RECORDS, Entry
 from .loader import Code
 from .objects import ObjectCache, load_or_make
@@ -27,7 +27,8 @@ SLOT = {name: number for number, name in enumerate(_FIELDS)}
 def address(cache: ObjectCache | None) -> int:
     """The address of `timing.simulate` as host code."""
     if not _CODE:
-        key = hashlib.sha256(Path(timing.__file__).read_bytes()).hexdigest()
+        files = (timing.__file__, repeats.__file__, timing_state.__file__)
+        key = hashlib.sha256(b"".join(Path(f).read_bytes() for f in files)).hexdigest()
         _CODE.append(load_or_make(cache, f"timing-{key}", _module_text, ("simulate",), True))
     return _CODE[0].symbols["simulate"]
 
@@ -148,7 +149,11 @@ class View:
         return self._words[start : start + count]
 
 
-_UNRESET = ("events", "stands", "token_time", "token_reason", "take_time")
+_UNRESET = (
+    "events", "stands", "token_time", "token_reason", "take_time", "images", "marks", "spare",
+)  # fmt: skip
+_IMAGE_WORDS = 2048
+"""The most that is compared to see whether the machine repeats itself."""
 
 
 def _power_of_two(least: int) -> int:
@@ -178,6 +183,7 @@ def _state(
         "cycles_den": denominator,
         "timeline": int(timeline),
         "over_time": -1,
+        "room": _IMAGE_WORDS,
     }
     columns = {**outline.columns, "taker": outline.taker}
     arrays = {name: np.array(values, np.int64) for name, values in columns.items()}
@@ -196,6 +202,11 @@ def _state(
     # What a batch can add: its own records, and what waited in the queues before it.
     rows_of_timeline = (BATCH + engines * (ring + 1)) if timeline else 0
     arrays |= {
+        "seen": np.zeros(semaphores, np.int64),
+        "sems": np.zeros(semaphores, np.int64),
+        "images": np.zeros(2 * _IMAGE_WORDS, np.int64),
+        "marks": np.zeros(21 + len(Engine) * reasons + semaphores, np.int64),
+        "spare": np.zeros(5 * max(target.queue_depth, target.semaphore_max), np.int64),
         "token_time": np.zeros(semaphores * tokens, np.int64),
         "token_reason": np.zeros(semaphores * tokens, np.int64),
         "take_time": np.zeros(semaphores * tokens, np.int64),

@@ -9,9 +9,26 @@ waits, directly or not, for one that has; so its own will be ready later, and th
 This is right when each semaphore has one setter and one taker, whose tokens are then first in, first out
 in any order of work (`plan.py` checks that), and when tokens flow from earlier-issued to later-issued
 instructions, as in all that the compiler emits. Anything else ends as a deadlock.
+
+Loops that have come into a steady state are not gone through: see `repeats.py`.
 """
 
 from __future__ import annotations
+
+from .repeats import (
+    alike,
+    boundary,
+    compare,
+    image,
+    mark,
+    pulse,
+    rotate,
+    rotate_tokens,
+    scope,
+    seek,
+    skip,
+)
+from .timing_state import State as State
 
 RECORD = 4
 """Words of a record of the trace: template (or WAIT, READ), two numbers, an SRAM address.
@@ -31,83 +48,18 @@ EVENT, STAND = 6, 4
 (engine, reason, start, end)."""
 
 
-class State:
-    """One core. Engines are numbered as in the instruction table; a queue of engine e has `ring` entries."""
-
-    time: int  # when the control core is free
-    charged: int  # 1: the control core has paid for the record at hand
-    core_busy: int
-    core_issued: int
-    port_free: int
-    port_busy: int
-    burst_bytes: int
-    at: int  # first record that is not consumed
-    records: int  # of how many
-    depth: int  # entries that a queue may hold
-    ring: int  # a power of two, at least `depth`
-    tokens: int  # entries of a semaphore's ring, a power of two
-    semaphores: int
-    most: int  # the most that a semaphore can hold
-    reasons: int  # number of reasons
-    latency: int
-    read_cycles: int
-    cycles_num: int  # cycles per byte of a transfer, a fraction
-    cycles_den: int
-    dirty: int  # bit e: a token arrived that engine e may be waiting for
-    timeline: int
-    event_count: int
-    stand_count: int
-    over_time: int  # when the first semaphore overflowed; -1
-    over_sem: int
-    over_template: int
-    trace: list[int]
-    kind: list[int]  # per template: COMPUTE, DMA, SET or TAKE
-    engine: list[int]
-    sem: list[int]
-    issue: list[int]  # cycles of the control core
-    cycles: list[int]
-    work: list[int]  # operations
-    address: list[int]  # SRAM address for the timeline where it is static
-    issued: list[int]  # per engine: instructions that entered the queue
-    started: list[int]  # and left it
-    free: list[int]
-    completed: list[int]
-    busy: list[int]
-    count: list[int]  # instructions, set and wait left out
-    operations: list[int]
-    computed: list[int]  # 1: the engine has executed something that has operations
-    moving: list[int]  # 1: a transfer waits for the port
-    move_template: list[int]
-    move_start: list[int]
-    move_ready: list[int]
-    move_bytes: list[int]
-    move_address: list[int]
-    q_template: list[int]
-    q_time: list[int]
-    q_first: list[int]
-    q_second: list[int]
-    q_address: list[int]
-    left: list[int]  # when the instruction left the queue
-    taker: list[int]  # per semaphore: the engine that waits for it
-    initial: list[int]  # credits
-    sets: list[int]  # tokens so far, initial credits included
-    takes: list[int]
-    token_time: list[int]
-    token_reason: list[int]
-    take_time: list[int]
-    stalls: list[int]  # per engine and reason
-    events: list[int]
-    stands: list[int]
-
-
 def simulate(s: State, count: int, final: int) -> int:
     """Consume `count` records; `final` is 1 when no more will come. Returns RUNNING or STUCK."""
     s.at = 0
     s.records = count
+    s.seeks = 4
+    seek(s)
     moved = 1
     while moved != 0:
         while s.at < count and advance(s) != 0:
             moved = 1
+            if s.at == s.stop:
+                boundary(s)
         if s.at >= count and final == 0:
             return 0
         moved = transfer(s)
@@ -348,5 +300,6 @@ def record(
 
 FUNCTIONS = (
     simulate, advance, settle, drain, compute, begin, transfer, put, take, leftover, overflow, stall, record,
+    seek, boundary, alike, scope, image, compare, pulse, mark, skip, rotate, rotate_tokens,
 )  # fmt: skip
 INLINED = (compute, begin, put, take)

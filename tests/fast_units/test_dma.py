@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from dsalang._backend import formats
 from dsalang._backend.isa.table import INVALID_OFFSET, NONE, AtomicKind
+from dsalang._backend.llvm.host import dma
 from dsalang._backend.llvm.host.abi import Slot
 
 from .draw import drawn
@@ -202,6 +204,24 @@ def test_bounds() -> None:
         _row(op="dma.store", hbm_stride=(0,)),
         _row(op="dma.store", hbm_stride=(2,)),
     ])  # fmt: skip
+
+
+def test_stores_past_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As to a large array: rows at all distances from a cache line."""
+    monkeypatch.setattr(dma, "STREAM_BYTES", HBM)
+    rows = [
+        _row(op="dma.store", size=(count,), hi=(count,), lo=(low,), hbm=PAGE + at, sram=sram)
+        for count, low, at, sram in (
+            (64, 0, 0, 0), (64, 0, 4, 0), (64, 3, 60, 4), (65, 0, 64, 0), (500, 7, 12, 64),
+            (500, 0, 40, 100), (64, 0, 1, 2), (64, 60, 0, 0), (64, 64, 0, 0), (700, 690, 9, 0),
+        )
+    ]  # fmt: skip
+    small = _row(op="dma.store", size=(25,), hi=(25,), hbm=2 * PAGE)
+    box = _row(
+        op="dma.store", ndim=2, size=(9, 70), lo=(0, 0), hi=(9, 69), hbm_stride=(300, 4),
+        sram_stride=(280, 4), hbm=PAGE + 8,
+    )  # fmt: skip
+    check([*rows, small, box, _row(op="dma.store", opened={"hi.0": 0}, size=(64,), hi=(64,))])
 
 
 def _faulting(case: Case) -> dict[Slot, int]:

@@ -17,6 +17,11 @@ from .walk import Space, injective, merge
 
 _UNSIGNED = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
+STREAM_BYTES = 8 << 20
+"""Arrays in HBM from this size on are written past the caches, which would not keep them anyway."""
+_STREAM_ROW = 256
+"""Rows of at least so many bytes; part of a cache line goes past the caches slowly."""
+
 
 def load(unit: Unit) -> None:
     """The body of a dma.load."""
@@ -212,17 +217,33 @@ def _copy(unit: Unit, box: _Box, delta: Value, tile: Value, into_hbm: bool) -> N
     space = _ordered(box, space, fixed, into_hbm)
     start = unit.add(box.hbm, box.hbm_offset())
     array = unit.host_pointer(start, delta)
+    large = _large(unit, box) if into_hbm else None
 
     def move(there: Int, here: Int, bytes_: Int | None) -> None:
         to, source = unit.at(array, there), unit.at(tile, here)
         if not into_hbm:
             to, source = source, to
-        if bytes_ is not None:
+        if bytes_ is not None and large is not None and not _short(bytes_):
+            function = helpers.stream(unit.module, unit.host.vector_bytes)
+            unit.b.call(function, [to, source, unit.i64(bytes_), large])
+        elif bytes_ is not None:
             unit.copy(to, source, bytes_)
         else:
             unit.store(unit.load(box.element, source), to)
 
     _nest(unit, box, space, fixed, 0, 0, 0, move)
+
+
+def _short(bytes_: Int) -> bool:
+    return isinstance(bytes_, int) and bytes_ < _STREAM_ROW
+
+
+def _large(unit: Unit, box: _Box) -> Value | None:
+    """Whether the array is large; None where no row is long enough to care."""
+    longest = unit.mul(max((s for s in box.size if isinstance(s, int)), default=_STREAM_ROW), 1)
+    if _short(unit.mul(longest, box.width)):
+        return None
+    return unit.b.call(helpers.large(unit.module), [unit.context, constant(I64, STREAM_BYTES)])
 
 
 def _ordered(box: _Box, space: Space, fixed: set[int], into_hbm: bool) -> Space:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from .abi import Fault, Segment, Slot
-from .build import I8, I64, PTR, VOID, Code, Text, Value, constant
+from .build import I1, I8, I32, I64, PTR, VOID, Code, Text, Value, constant, vector
 
 PAIR = ir.LiteralStructType([I64, I64])
 
@@ -156,6 +156,59 @@ def fill(module: ir.Module, lanes: int) -> ir.Function:
         code.b.ret_void()
 
     return _helper(module, "dsa.fill", VOID, [PTR, I64, I64], body)
+
+
+def large(module: ir.Module) -> ir.Function:
+    """i1 f(context, bytes): whether the segment that was opened last, if any, has at least so many bytes."""
+
+    def body(code: Code) -> None:
+        context, bytes_ = code.function.args
+        number = code.load(I64, context, 8 * Slot.SEGMENT)
+        none, some = code.b.append_basic_block("none"), code.b.append_basic_block("some")
+        code.b.cbranch(code.compare("<", number, 0), none, some)
+        code.b.position_at_end(none)
+        code.b.ret(constant(I1, 0))
+        code.b.position_at_end(some)
+        rows = code.b.inttoptr(code.load(I64, context, 8 * Slot.SEGMENTS), PTR)
+        row = code.at(rows, code.mul(number, 8 * Segment.SIZE))
+        start, end = (code.load(I64, row, 8 * k) for k in (Segment.START, Segment.END))
+        code.b.ret(code.compare(">=", code.b.sub(end, start), bytes_))
+
+    return _helper(module, "dsa.large", I1, [PTR, I64], body)
+
+
+def stream(module: ir.Module, vector_bytes: int) -> ir.Function:
+    """void f(to, from, bytes, past): a copy of at least a vector, whose whole vectors go past the caches if `past`."""
+
+    def body(code: Code) -> None:
+        b = code.b
+        to, source, bytes_, past = code.function.args
+        long, short = b.append_basic_block("long"), b.append_basic_block("short")
+        enough = code.compare(">=", bytes_, 2 * vector_bytes)
+        b.cbranch(b.and_(past, enough), long, short)
+        b.position_at_end(short)
+        code.copy(to, source, bytes_)
+        b.ret_void()
+        b.position_at_end(long)
+        last = constant(I64, vector_bytes - 1)
+        head = b.and_(b.neg(b.ptrtoint(to, I64)), last)
+        end = b.sub(bytes_, b.and_(b.add(b.ptrtoint(to, I64), bytes_), last))
+        code.when(code.compare("!=", head, 0), lambda: code.copy(to, source, head))
+        type_ = vector(I64, vector_bytes // 8)
+        once = module.add_metadata([ir.Constant(I32, 1)])
+
+        def turn(i: Value) -> None:
+            value = code.load(type_, source, i)
+            store = b.store(value, code.at(to, i), align=vector_bytes)
+            store.set_metadata("nontemporal", once)
+
+        code.loop(head, end, turn, step=vector_bytes)
+        rest = b.sub(bytes_, end)
+        tail = code.at(to, end), code.at(source, end), rest
+        code.when(code.compare("!=", rest, 0), lambda: code.copy(*tail))
+        b.ret_void()
+
+    return _helper(module, "dsa.stream", VOID, [PTR, PTR, I64, I1], body)
 
 
 def _find(code: Code, context: Value, address: Value) -> Value:
