@@ -206,7 +206,7 @@ def _state(
         "sems": np.zeros(semaphores, np.int64),
         "images": np.zeros(2 * _IMAGE_WORDS, np.int64),
         "marks": np.zeros(21 + len(Engine) * reasons + semaphores, np.int64),
-        "spare": np.zeros(5 * max(target.queue_depth, target.semaphore_max), np.int64),
+        "spare": np.zeros(5 * max(depth, machine["semaphore_max"]), np.int64),
         "token_time": np.zeros(semaphores * tokens, np.int64),
         "token_reason": np.zeros(semaphores * tokens, np.int64),
         "take_time": np.zeros(semaphores * tokens, np.int64),
