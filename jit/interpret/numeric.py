@@ -47,9 +47,9 @@ def quiet() -> np.errstate:
     return np.errstate(all="ignore")
 
 
-def widen(data: Array) -> NDArray[np.float32]:
-    """A float array as fp32, exact."""
-    return data.astype(np.float32)
+def widen(data: Array) -> Array:
+    """A float array as what it is computed in: fp64 as it is, others as fp32; exact."""
+    return data if data.dtype == np.float64 else data.astype(np.float32)
 
 
 def narrow(data: Array, to: dtype) -> Array:
@@ -129,9 +129,8 @@ def convert(data: Array, source: dtype, to: dtype) -> Array:
 
 def floats(function: Callable[..., Array], to: dtype, *operands: Array) -> Array:
     """A function of fp32 (for fp64: fp64) operands, its result rounded to `to`."""
-    if to.name == "fp64":
-        return np.asarray(function(*operands), np.float64)
-    return narrow(np.asarray(function(*(widen(x) for x in operands)), np.float32), to)
+    result = np.asarray(function(*(widen(x) for x in operands)))
+    return result if to.name == "fp64" else narrow(result.astype(np.float32), to)
 
 
 def real(function: Callable[..., Array], to: dtype, *operands: Array) -> Array:
@@ -172,7 +171,7 @@ def minimum(a: Array, b: Array, keep_nan: bool, largest: bool) -> Array:
     """Smaller (or larger) of two arrays; -0 < +0; NaN wins if `keep_nan`, else loses."""
     if a.dtype.kind in "biu":
         return np.maximum(a, b) if largest else np.minimum(a, b)
-    x, y = (v if v.dtype == np.float64 else widen(v) for v in (a, b))
+    x, y = widen(a), widen(b)
     first = (x > y) if largest else (x < y)
     tie = (x == y) & (np.signbit(x) != largest) & (np.signbit(x) != np.signbit(y))
     tie |= (x == y) & (np.signbit(x) == np.signbit(y))
