@@ -6,7 +6,7 @@ Plain Python objects over the format table; nothing here needs the compiler.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from dsalang._backend import formats
 from dsalang._backend.formats import Format
@@ -22,6 +22,12 @@ class dtype:  # noqa: N801 (the name users of Triton type)
     >>> float16.primitive_bitwidth, int8.is_int_signed(), float32.is_floating()
     (16, True, True)
     """
+
+    SINT_TYPES: ClassVar[tuple[str, ...]]
+    UINT_TYPES: ClassVar[tuple[str, ...]]
+    FP_TYPES: ClassVar[tuple[str, ...]]
+    STANDARD_FP_TYPES: ClassVar[tuple[str, ...]]
+    OTHER_TYPES: ClassVar[tuple[str, ...]]
 
     name: str
     kind: str = field(default="", compare=False)
@@ -248,6 +254,11 @@ ALL: tuple[dtype, ...] = (
     float8e4nv, float8e5, float16, bfloat16, float32, float64,
 )  # fmt: skip
 _BY_NAME: dict[str, dtype] = {t.name: t for t in ALL} | {"void": void}
+dtype.SINT_TYPES = tuple(t.name for t in ALL if t.is_int_signed())
+dtype.UINT_TYPES = ("int1", *(t.name for t in ALL if t.is_int_unsigned() and not t.is_bool()))
+dtype.FP_TYPES = tuple(t.name for t in ALL if t.is_floating())
+dtype.STANDARD_FP_TYPES = tuple(t.name for t in ALL if t.is_standard_floating())
+dtype.OTHER_TYPES = ("void",)
 for _type in (*ALL, float8e4b15, float8e4b8, float8e5b16):
     if not hasattr(dtype, f"is_{_type.name}"):
         setattr(dtype, f"is_{_type.name}", _is_named(_type.name))

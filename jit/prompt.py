@@ -12,8 +12,9 @@ _NUMBERS = itertools.count(1)
 _MOST_LINES = 2000
 
 
-def typed_source(function: types.FunctionType) -> tuple[str, list[str]] | None:
-    """The lines of a function that was just typed, and a file name that shows them in errors; None when not found.
+def typed_source(function: types.FunctionType) -> tuple[str, list[str], int] | None:
+    """A function that was just typed: a file name that shows it in errors, its lines, the number of the first
+    one; None when not found.
 
     The lines are taken only when they compile to the very code of the function.
     """
@@ -33,7 +34,7 @@ def typed_source(function: types.FunctionType) -> tuple[str, list[str]] | None:
         if _makes(lines, function):
             name = f"<prompt-{next(_NUMBERS)}>"
             linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
-            return name, lines
+            return name, lines, 1
         if history[start].startswith("def ") and f"def {function.__name__}(" in history[start]:
             return None
     return None

@@ -16,6 +16,7 @@ from dsalang._backend.errors import CompileError, Loc
 from .builtin import Builtin
 from .constexpr import ConstexprFunction, constexpr
 from .dtypes import dtype, pointer_type
+from .executed import executed_source
 from .prompt import typed_source
 
 EMPTY = inspect.Parameter.empty
@@ -46,7 +47,7 @@ class Facts:
 
 _NO_SOURCE = (
     "define the kernel in a file, at a prompt or in a notebook cell (python -c keeps the source from 3.13 on); "
-    "for exec, enter the text in linecache"
+    "for exec, keep the text in a variable"
 )
 
 
@@ -69,8 +70,8 @@ class KernelSource:
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> KernelSource:
-        """The source of a Python function defined in a file, a notebook cell, a REPL with history, or `exec`
-        with a `linecache` entry. Raises CompileError when Python cannot find the source.
+        """The source of a Python function defined in a file, a notebook cell, a REPL with history, or by
+        `exec` of a text in a variable. Raises CompileError when Python cannot find the source.
         """
         if not isinstance(function, types.FunctionType) or function.__name__ == "<lambda>":
             raise CompileError(
@@ -81,13 +82,13 @@ class KernelSource:
         try:
             lines, first = inspect.getsourcelines(function)
         except (OSError, TypeError, SyntaxError, IndexError):
-            typed = typed_source(function)
-            if typed is None:
+            found = typed_source(function) or executed_source(function)
+            if found is None:
                 raise CompileError(
                     f"the source of {function.__name__}() is not available ({file})",
                     hint=_NO_SOURCE,
                 ) from None
-            (file, lines), first = typed, 1
+            file, lines, first = found
         indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
         cells = dict(zip(code.co_freevars, function.__closure__ or ()))
         return cls(
