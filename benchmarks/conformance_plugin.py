@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+import time
 import zlib
+from collections.abc import Generator
 from pathlib import Path
 from types import ModuleType
 from typing import IO
@@ -30,7 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--through", choices=("dsalang", "triton"), default="dsalang")
     group.addoption("--triton", type=Path, help="a checkout of Triton's repository")
     group.addoption("--every", type=int, default=1, help="run about one case of so many")
-    group.addoption("--record", type=Path, help="write the outcome of every case here, as JSON lines")
+    group.addoption(
+        "--record", type=Path, help="write the outcome of every case here, as JSON lines"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,8 +64,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Note the processor time of a case: the wall clock means little on a machine that others share."""
+    start = time.process_time()
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append(("cpu", time.process_time() - start))
+
+
 class Recorder:
-    """Writes one line per case: its id, what became of it, its seconds and the error's last lines."""
+    """Writes one line per case: its id, what became of it, its seconds (by the clock, and of the processor) and the error's last lines."""
 
     def __init__(self, file: IO[str]) -> None:
         self.file = file
@@ -78,6 +92,7 @@ class Recorder:
             "case": report.nodeid,
             "outcome": report.outcome,
             "seconds": round(report.duration, 4),
+            "cpu": round(dict(report.user_properties).get("cpu", 0.0), 4),
             "error": error[:2000],
         }
         self.file.write(json.dumps(line) + "\n")

@@ -106,6 +106,7 @@ def _modules() -> dict[str, ModuleType]:
         "triton.runtime.autotuner": {
             name: getattr(dsalang, name) for name in ("Config", "autotune", "heuristics")
         } | {"Autotuner": runtime.Autotuner, "Heuristics": runtime.Heuristics},
+        "triton.runtime._allocation": {"NullAllocator": _ignore, "set_allocator": _ignore},
         "triton.runtime.errors": {"OutOfResources": runtime.OutOfResources, "InterpreterError": CompileError},
         "triton.compiler": {**_ERRORS, "CompiledKernel": dsalang.CompiledKernel},
         "triton.compiler.errors": _ERRORS,
@@ -177,7 +178,18 @@ class Knobs(SimpleNamespace):
         vars(self).update(before)
 
 
-_KNOBS = ("autotuning", "build", "cache", "compilation", "redis", "runtime", "language", "nvidia", "amd", "proton")
+_KNOBS = (
+    "autotuning",
+    "build",
+    "cache",
+    "compilation",
+    "redis",
+    "runtime",
+    "language",
+    "nvidia",
+    "amd",
+    "proton",
+)
 
 _ERRORS = {"TritonError": UserError, "CompilationError": CompileError}
 

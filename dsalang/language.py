@@ -142,6 +142,7 @@ from dsalang._jit.dtypes import (  # noqa: F401
 )
 from dsalang._jit.library import (  # noqa: F401
     add,
+    atomic_poll,
     bitonic_merge,
     dot_scaled,
     gather_tensor_descriptor,

@@ -95,9 +95,10 @@ def classify(source: KernelSource, values: Mapping[str, Any]) -> Arguments:
 
 def _sort(found: Arguments, name: str, value: Any, declared: dtype | None) -> None:
     """Put a value into the map where it belongs."""
-    if isinstance(value, constexpr):
-        value = value.value
-    if value is None or isinstance(value, str | dtype | pointer_type):
+    if isinstance(value, constexpr):  # a part of a composite that is to be compiled in
+        found.constants[name] = check_constant(name, value.value)
+        return
+    if value is None or isinstance(value, str | dtype | pointer_type) or _is_function(value):
         if "." not in name:  # a part of a composite may be one
             scalar_of(value, name)
         found.constants[name] = check_constant(name, value)
@@ -110,6 +111,10 @@ def _sort(found: Arguments, name: str, value: Any, declared: dtype | None) -> No
             found.scalars[name] = declared, _fit(name, number, declared)
         else:
             found.scalars[name] = number_type(name, number), number
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(getattr(value, "source", None), KernelSource)
 
 
 def check_constant(name: str, value: Any) -> Any:

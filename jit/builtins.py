@@ -119,7 +119,7 @@ def advance(base: Any, offsets: Any) -> Any:
 def make_tensor_descriptor(
     base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: str = "zero"
 ) -> Any:
-    """An array whose blocks `.load(offsets)` and `.store(offsets, value)` access; outside it reads 0."""
+    """An array whose blocks `.load(offsets)` and `.store(offsets, value)` access; outside it reads 0, or nan."""
 
 
 @builtin()

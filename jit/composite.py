@@ -17,12 +17,13 @@ TUPLE, DESCRIPTOR = "tuple", "tensor descriptor"
 
 
 class TensorDescriptor:
-    """An array whose blocks a kernel loads and stores: `desc.load([i, j])`; outside the array it reads 0.
+    """An array whose blocks a kernel loads and stores: `desc.load([i, j])`.
 
     Args:
         base: the array.
         shape, strides: per dim, strides in elements.
         block_shape: the shape of a block; compile-time.
+        padding: what it reads outside the array: "zero", or "nan" for floats.
     """
 
     def __init__(
@@ -33,8 +34,10 @@ class TensorDescriptor:
         block_shape: Sequence[int],
         padding: str = "zero",
     ) -> None:
-        if padding != "zero":
-            raise LaunchError(f"the padding of a tensor descriptor is 'zero', not {padding!r}")
+        if padding not in ("zero", "nan"):
+            raise LaunchError(
+                f"the padding of a tensor descriptor is 'zero' or 'nan', not {padding!r}"
+            )
         if not len(shape) == len(strides) == len(block_shape):
             raise LaunchError(
                 f"shape {list(shape)}, strides {list(strides)} and block_shape {list(block_shape)} of a tensor "
@@ -58,11 +61,16 @@ class TensorDescriptor:
 
 @dataclass(frozen=True)
 class Composite:
-    """How an argument is put together. `parts` are names of arguments, or nested composites."""
+    """How an argument is put together. `parts` are names of arguments, or nested composites.
+
+    `block_shape` and `padding` are those of a descriptor, `made_as` is the class of a tuple.
+    """
 
     kind: str
     parts: tuple[str | Composite, ...]
     block_shape: tuple[int, ...] = ()
+    padding: str = "zero"
+    made_as: type[tuple[Any, ...]] = tuple
 
     def build(self, leaf: Callable[[str], T], join: Callable[[Composite, list[T]], T]) -> T:
         """Put the argument together from what `leaf` gives for each name."""
@@ -82,11 +90,12 @@ def taken_apart(name: str, value: Any, leaves: dict[str, Any]) -> str | Composit
         for field in ("shape", "strides"):
             for k, number in enumerate(getattr(value, field)):
                 parts.append(taken_apart(f"{name}.{field}.{k}", int(number), leaves))
-        return Composite(DESCRIPTOR, tuple(parts), tuple(int(n) for n in value.block_shape))
+        block = tuple(int(n) for n in value.block_shape)
+        return Composite(DESCRIPTOR, tuple(parts), block, value.padding)
     if isinstance(value, tuple):
-        return Composite(
-            TUPLE, tuple(taken_apart(f"{name}.{k}", item, leaves) for k, item in enumerate(value))
-        )
+        items = tuple(taken_apart(f"{name}.{k}", item, leaves) for k, item in enumerate(value))
+        kind = type(value) if hasattr(value, "_fields") else tuple
+        return Composite(TUPLE, items, made_as=kind)
     leaves[name] = value
     return name
 

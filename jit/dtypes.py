@@ -79,6 +79,11 @@ class dtype:  # noqa: N801 (the name users of Triton type)
         """Explicit mantissa bits of a float type."""
         return self.mantissa_bits
 
+    @property
+    def exponent_bias(self) -> int:
+        """What is added to the exponent of a float type in its bits."""
+        return _BIASES[self.name]
+
     def is_floating(self) -> bool:
         """True for floating-point types."""
         return self.kind == "float"
@@ -267,6 +272,11 @@ _ALIASES: dict[str, dtype] = {}
 for _type in ALL:
     for _alias in (_type.name, _type.format.name, *_type.format.aliases):
         _ALIASES[_alias] = _type
+_ALIASES |= {t.name: t for t in (float8e4b15, float8e4b8, float8e5b16)}
+_BIASES = {
+    "fp8e4nv": 7, "fp8e4b8": 8, "fp8e4b15": 15, "fp8e5": 15, "fp8e5b16": 16,
+    "fp16": 15, "bf16": 127, "fp32": 127, "fp64": 1023,
+}  # fmt: skip
 
 
 def from_name(name: str) -> ElementType:

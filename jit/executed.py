@@ -1,7 +1,6 @@
 """Kernels made by `exec`: Python forgets their text, but the caller of `exec` usually still has it in a variable."""
 
 from __future__ import annotations
-
 import __future__
 
 import functools
@@ -55,4 +54,4 @@ def _makes(text: str, code: types.CodeType) -> bool:
         made = compile(text, code.co_filename, "exec", code.co_flags & _FUTURES, dont_inherit=True)
     except (SyntaxError, ValueError):
         return False
-    return made == code
+    return bool(made == code)

@@ -109,12 +109,12 @@ def sort(x: Any, dim: Any = None, descending: bool = False) -> Any:
 
 
 @defined(method=True)
-def topk(x: Any, k: Any, dim: Any = None) -> Any:
-    """The k largest elements along a dim (the last one when None), the largest first."""
+def topk(x: Any, k: Any, dim: Any = None, descending: bool = True) -> Any:
+    """The k largest elements along a dim (the last one when None), the largest first; else the k smallest."""
     place = _dim(dim, len(x.shape), "topk")
     rank = len(x.shape)
     tl.static_assert(k > 0 and k <= x.shape[place], "topk: k must be from 1 to the size of the dim")
-    key = sort(x, dim=place, descending=True)
+    key = sort(x, dim=place, descending=descending)
     key = tl.permute(key, _to_last(rank, place))[..., :k]
     return tl.permute(key, _from_last(rank, place))
 
@@ -269,6 +269,19 @@ def dot_scaled(
         blocks = b.reshape(count, b.shape[0] // count, columns)
         b = (blocks * tl.trans(_powers(rhs_scale))[:, None, :]).reshape(b.shape)
     return tl.dot(a.to(kind), b.to(kind), acc=acc, out_dtype=out_dtype)
+
+
+@defined()
+def atomic_poll(
+    pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None
+) -> Any:
+    """True where memory holds expected_value. It does not wait, as nothing changes memory under a program: without
+    timeout_ns a value that is not there stops the device.
+    """
+    matched = tl.load(pointer) == expected_value
+    if timeout_ns is None:
+        tl.device_assert(matched, "atomic_poll waits for a value that is not there")
+    return matched
 
 
 @defined()

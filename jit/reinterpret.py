@@ -17,6 +17,7 @@ class TensorWrapper:
     def __init__(self, base: Any, dtype: dtype) -> None:
         self.base, self.dtype = base, dtype
         self.shape, self.device = base.shape, getattr(base, "device", None)
+        self.data = getattr(base, "data", None)
 
     def __dsa_view__(self, name: str) -> ArrayView:
         view = view_of(self.base, name)
@@ -48,6 +49,10 @@ class TensorWrapper:
     def cpu(self) -> TensorWrapper:
         """The same in host memory."""
         return TensorWrapper(self.base.cpu(), self.dtype)
+
+    def new_empty(self, size: Any) -> TensorWrapper:
+        """Another array of the same type, whose contents do not matter."""
+        return TensorWrapper(self.base.new_empty(size), self.dtype)
 
     def clone(self) -> TensorWrapper:
         """A copy."""

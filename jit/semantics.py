@@ -75,7 +75,7 @@ def promote(
         fail(f"cannot combine {a} and {b}", f"convert one of them, for example with .to(tl.{a})")
     if division and a.signed != b.signed:
         fail(
-            f"cannot divide {a} and {b}: one is signed, the other is not",
+            f"Cannot use / // or % of {a} and {b} because they have different signedness",
             "convert one of them with .to(...)",
         )
     return promote_ints(a, b)
@@ -285,14 +285,17 @@ def _refuse_negative_for_unsigned(operands: list[Value | Static], element: dtype
 
 
 def as_condition(em: Emitter, operand: Operand, what: str) -> Value | Static:
-    """A truth value: a compile-time bool, or a run-time scalar of type int1."""
+    """A truth value: a compile-time bool, or a run-time scalar (or tile of one element) as a scalar int1."""
     if isinstance(operand, Value):
-        if operand.shape:
+        if math.prod(operand.shape) != 1:
             fail(
                 f"{what} is a tile of type {operand.type}, not a scalar",
                 "reduce it (tl.max, tl.sum), or choose element by element with tl.where",
             )
-        return cast(em, operand, dtypes.int1)
+        value = cast(em, operand, dtypes.int1)
+        if not value.shape:
+            return value
+        return Value(em.add(tile.ReshapeOp(value.ssa, ())).result, value.dtype)
     known = not isinstance(operand, tuple) and isinstance(operand, Static)
     if known:
         assert isinstance(operand, Static)

@@ -109,7 +109,10 @@ def _is_float(value: Value) -> bool:
 def _need_ints(symbol: str, values: list[Value]) -> None:
     for value in values:
         if not (isinstance(value.dtype, dtype) and value.dtype.is_int()):
-            fail(f"{symbol} takes integers, not {value.type}", "convert with .to(tl.int32)")
+            fail(
+                f"invalid operands of type {value.type}: {symbol} takes integers",
+                "convert with .to(tl.int32)",
+            )
 
 
 def compare(em: Emitter, symbol: str, a: Value, b: Value) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -121,6 +121,18 @@ def items_of(operand: Operand) -> tuple[Operand, ...] | None:
     return None
 
 
+def is_named_tuple(value: object) -> bool:
+    """True for a class made with NamedTuple."""
+    return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
+
+
+def like(original: tuple[Any, ...], items: Iterable[Any]) -> tuple[Any, ...]:
+    """A tuple of the same class (a NamedTuple stays one) with other items."""
+    kind = type(original)
+    made: tuple[Any, ...] = kind._make(items) if is_named_tuple(kind) else tuple(items)  # type: ignore[attr-defined]
+    return made
+
+
 def to_python(operand: Operand) -> tuple[bool, Any]:
     """(True, Python value) when all of an operand is known at compile time, else (False, None)."""
     if isinstance(operand, Static):
@@ -128,7 +140,7 @@ def to_python(operand: Operand) -> tuple[bool, Any]:
     if isinstance(operand, tuple):
         parts = [to_python(item) for item in operand]
         if all(known for known, _ in parts):
-            return True, tuple(value for _, value in parts)
+            return True, like(operand, [value for _, value in parts])
     return False, None
 
 

@@ -44,7 +44,7 @@ REDUCE_KINDS = (
     "fsum", "fprod", "fmax", "fmin", "fmaxnum", "fminnum", "isum", "iprod",
     "smax", "smin", "umax", "umin", "and", "or", "xor",
 )  # fmt: skip
-ARG_KINDS = ("fmax", "fmin", "smax", "smin", "umax", "umin")
+ARG_KINDS = ("fmax", "fmin", "fmaxnum", "fminnum", "smax", "smin", "umax", "umin")
 ATOMIC_KINDS = (
     "fadd", "iadd", "fmax", "fmin", "smax", "smin", "umax", "umin", "and", "or", "xor", "xchg", "cas",
 )  # fmt: skip
@@ -555,7 +555,10 @@ class ReduceOp(_PureOp):
 
 @irdl_op_definition
 class ArgReduceOp(_PureOp):
-    """Extreme value and its int32 position (the first one on ties; a NaN wins) along `axis`."""
+    """Extreme value and its int32 position (the first one on ties) along `axis`.
+
+    A NaN wins, for fmaxnum and fminnum it loses.
+    """
 
     name = "tile.arg_reduce"
     kind = prop_def(StringAttr)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import library
-from ..composite import Composite
+from ..composite import DESCRIPTOR, Composite
 from ..dtypes import pointer_type
 from . import builtins_memory
 from .builtins_memory import arange, static_int, static_shape
@@ -26,6 +26,7 @@ class InterpBlock:
     offsets: tuple[Any, ...]
     block_shape: tuple[int, ...]
     descriptor: bool = False
+    padding: Any = ""
 
     @property
     def dtype(self) -> Any:
@@ -80,11 +81,13 @@ class InterpBlock:
 
 def put_together(composite: Composite, parts: list[Any]) -> Any:
     """An argument that was passed in parts."""
-    if not composite.block_shape:
-        return tuple(parts)
+    if composite.kind != DESCRIPTOR:
+        made = composite.made_as
+        return made._make(parts) if hasattr(made, "_make") else tuple(parts)
     rank = len(composite.block_shape)
     base, shape, strides = parts[0], tuple(parts[1 : rank + 1]), tuple(parts[rank + 1 :])
-    return InterpBlock(base, shape, strides, (0,) * rank, composite.block_shape, descriptor=True)
+    block = composite.block_shape
+    return InterpBlock(base, shape, strides, (0,) * rank, block, True, composite.padding)
 
 
 def _per_dim(values: Any, rank: int, what: str) -> tuple[Any, ...]:
@@ -137,7 +140,7 @@ def make_tensor_descriptor(
     sizes = static_shape(block_shape, "make_tensor_descriptor")
     rank = len(sizes)
     outer, steps = _per_dim(shape, rank, "shape"), _per_dim(strides, rank, "strides")
-    return InterpBlock(base, outer, steps, (0,) * rank, sizes, descriptor=True)
+    return InterpBlock(base, outer, steps, (0,) * rank, sizes, True, unwrap(padding_option))
 
 
 @implements("advance", method=True)
@@ -197,7 +200,7 @@ def _placed(desc: Any, offsets: Any, what: str) -> tuple[InterpBlock, tuple[int,
 def load_tensor_descriptor(desc: Any, offsets: Any) -> InterpTile:
     """See the language."""
     block, dims = _placed(desc, offsets, "load")
-    return load(block, boundary_check=dims)
+    return load(block, boundary_check=dims, padding_option=block.padding)
 
 
 @implements("store_tensor_descriptor")

@@ -92,8 +92,12 @@ def _fold(value: Array, axis: int, largest: bool) -> Array:
 
 
 def _position(value: Array, axis: int, largest: bool) -> Array:
-    """First position of the extreme along an axis; a NaN wins."""
-    return np.asarray((np.argmax if largest else np.argmin)(value, axis=axis), np.int32)
+    """First position of the extreme along an axis; a NaN loses."""
+    if value.dtype.kind in "biu":
+        return np.asarray((np.argmax if largest else np.argmin)(value, axis=axis), np.int32)
+    best = np.expand_dims(_fold(value, axis, largest), axis)
+    hits = (value == best) & (np.signbit(value) == np.signbit(best))
+    return np.asarray(np.argmax(hits, axis=axis), np.int32)
 
 
 def _take(value: Array, position: Array, axis: int) -> Array:

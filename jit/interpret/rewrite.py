@@ -14,7 +14,19 @@ from typing import Any
 from ..source import KernelSource
 from .registry import METHODS
 
-PYTHON_NAMES = ("range", "min", "max", "abs", "float", "int", "bool", "print", "isinstance")
+PYTHON_NAMES = (
+    "range",
+    "min",
+    "max",
+    "abs",
+    "float",
+    "int",
+    "bool",
+    "print",
+    "isinstance",
+    "hasattr",
+    "getattr",
+)
 """Python's functions that kernels may call and that mean something else there."""
 
 

@@ -18,6 +18,7 @@ from ..constexpr import constexpr
 from ..names import METHODS as LANGUAGE_METHODS
 from ..source import KernelSource, body_of
 from . import builtins_blocks, builtins_combine, builtins_math, builtins_shape  # noqa: F401 (they register)
+from .builtins_blocks import InterpBlock
 from .errors import MARK, fail
 from .memory import InterpMemory, Piece
 from .registry import IMPLEMENTATIONS, METHODS
@@ -132,7 +133,8 @@ def _not(value: Any) -> Any:
 def _carry(value: Any) -> Any:
     """A number that changes at run time is a scalar."""
     if isinstance(value, tuple):
-        return tuple(_carry(v) for v in value)
+        items = [_carry(v) for v in value]
+        return value._make(items) if hasattr(value, "_make") else tuple(items)
     value = unwrap(value)
     return to_tile(value) if is_number(value) else value
 
@@ -192,7 +194,21 @@ def _isinstance(value: Any, classes: Any) -> bool:
     options = classes if isinstance(classes, tuple) else (classes,)
     if isinstance(value, InterpTile):
         return dtypes.tensor in options
+    if isinstance(value, InterpBlock):
+        return value.descriptor and dtypes.tensor_descriptor in options
     return constexpr in options or isinstance(unwrap(value), classes)
+
+
+def _hasattr(owner: Any, name: str) -> bool:
+    try:
+        _attribute(owner, name)
+    except (AttributeError, CompileError):
+        return False
+    return True
+
+
+def _getattr(owner: Any, name: str, *default: Any) -> Any:
+    return default[0] if default and not _hasattr(owner, name) else _attribute(owner, name)
 
 
 _PYTHON: dict[Any, Callable[..., Any]] = {
@@ -203,6 +219,8 @@ _PYTHON: dict[Any, Callable[..., Any]] = {
     builtins.int: _converted(int, dtypes.int32),
     builtins.bool: _converted(bool, dtypes.int1),
     builtins.isinstance: _isinstance,
+    builtins.hasattr: _hasattr,
+    builtins.getattr: _getattr,
 }
 
 

@@ -67,7 +67,7 @@ class InterpTile:
         return self.shape[0]
 
     def _python(self) -> Any:
-        if self.shape:
+        if self.data.size != 1:
             raise fail(
                 f"a tile of shape {self.shape} is used where one value is needed",
                 "reduce it first, e.g. with dsa.max or dsa.sum, or use dsa.where",
@@ -102,6 +102,8 @@ class InterpTile:
                     "a tile is indexed with integers, compile-time slices, ':' and None",
                     "x[:, None] adds a dim, x[3] picks an element; pick several with dsa.gather",
                 )
+        if not self.shape:
+            keys = [k for k in keys if k != slice(None)]  # as in Triton
         if not self.shape and any(k is not None for k in keys):
             raise fail("a scalar can only be indexed with None")
         try:

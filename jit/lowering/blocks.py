@@ -21,6 +21,7 @@ from ..values import (
     Value,
     describe,
     fail,
+    is_named_tuple,
     items_of,
     static,
     static_ints,
@@ -82,20 +83,27 @@ def make_tensor_descriptor(
     padding_option: Operand,
 ) -> Operand:
     """An array of which blocks are loaded and stored at offsets given then."""
-    if static(padding_option, "padding_option") != "zero":
-        fail("padding_option of a tensor descriptor is 'zero'")
     offsets = tuple(Static(0) for _ in static_ints(block_shape, "the block_shape"))
-    return _record(DESCRIPTOR, base, shape, strides, offsets, block_shape)
+    made = _record(DESCRIPTOR, base, shape, strides, offsets, block_shape)
+    return _padded(made, padding_option)
+
+
+def _padded(block: Record, option: Operand) -> Record:
+    padding(option, block)  # refuses what it cannot be
+    return Record(block.kind, {**block.fields, "padding": option}, block.meta)
 
 
 def put_together(composite: Composite, parts: list[Operand]) -> Operand:
     """An argument that was passed in parts."""
     if composite.kind != DESCRIPTOR:
-        return tuple(parts)
+        make = composite.made_as
+        return make._make(parts) if is_named_tuple(make) else tuple(parts)  # type: ignore[attr-defined]
     rank = len(composite.block_shape)
     shape, strides = tuple(parts[1 : rank + 1]), tuple(parts[rank + 1 :])
     offsets = tuple(Static(0) for _ in shape)
-    return _record(DESCRIPTOR, parts[0], shape, strides, offsets, Static(composite.block_shape))
+    block = Static(composite.block_shape)
+    made = _record(DESCRIPTOR, parts[0], shape, strides, offsets, block)
+    return _padded(made, Static(composite.padding))
 
 
 def advance(em: Emitter, base: Operand, offsets: Operand) -> Operand:

@@ -93,14 +93,9 @@ def _result_types(a: Value, acc: Operand, out_dtype: Operand) -> tuple[ElementTy
     wanted = static_dtype(out_dtype, "out_dtype of dot")
     if isinstance(acc, Value):
         wanted = acc.dtype
-    if a.dtype == dtypes.int8:
-        if wanted not in (dtypes.int32, dtypes.float32):
-            fail(
-                f"dot of int8 accumulates in int32, not {wanted}",
-                "convert the result with .to(...)",
-            )
-        if isinstance(acc, Value) and wanted == dtypes.float32:
-            fail("dot of int8 accumulates in int32, not fp32", "make acc with dtype=tl.int32")
+    if a.dtype == dtypes.int8:  # the result is int32 whatever out_dtype says, as in Triton
+        if isinstance(acc, Value) and wanted != dtypes.int32:
+            fail(f"dot of int8 accumulates in int32, not {wanted}", "make acc with dtype=tl.int32")
         return dtypes.int32, dtypes.int32
     if a.dtype == dtypes.float64:
         if isinstance(acc, Value) and wanted != dtypes.float64:

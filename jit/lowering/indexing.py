@@ -72,12 +72,16 @@ def index_tile(em: Emitter, value: Value, index: tuple[Operand, ...]) -> Value:
     keys = _keys(value, index)
     taken = [key for key in keys if key is not None]
     if len(taken) > len(value.shape):
-        if not value.shape:
+        if not value.shape and all(key == slice(None) for key in taken):
+            taken = []  # as in Triton, `:` of a scalar is the scalar
+            keys = [key for key in keys if key is None]
+        elif not value.shape:
             fail(
-                "a scalar cannot be indexed, except with None",
+                "unsupported tensor index: a scalar cannot be indexed, except with None",
                 "element i of an array parameter x is tl.load(x + i)",
             )
-        fail(f"too many indices for a tile of rank {len(value.shape)}: {value.type}")
+        else:
+            fail(f"too many indices for a tile of rank {len(value.shape)}: {value.type}")
     picks = [(0, 1, n) for n in value.shape]
     for d, key in enumerate(taken):
         if not isinstance(key, Value):

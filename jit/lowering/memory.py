@@ -93,10 +93,10 @@ def _block(pointer: Record, mask: Operand, name: str) -> Record:
 
 
 def load_tensor_descriptor(em: Emitter, desc: Operand, offsets: Operand) -> Operand:
-    """The block at `offsets`; 0 outside the array."""
+    """The block at `offsets`; outside the array what the descriptor is padded with."""
     block = blocks.positioned(desc, offsets, "load")
     dims = Static(tuple(range(len(block.meta))))
-    return load(em, block, NONE, NONE, boundary_check=dims, padding_option=Static("zero"))
+    return load(em, block, NONE, NONE, boundary_check=dims, padding_option=block.fields["padding"])
 
 
 def store_tensor_descriptor(

@@ -108,16 +108,14 @@ def _extreme(name: str, pick: Callable[..., Operand]) -> Callable[..., Operand]:
             return pick(em, input, axis, NONE)  # strangers write tl.max(a, b) of two scalars
         source = _number_tile(input, name)
         value, position = _flat(em, source, axis, name)
-        letter = _letter(value.dtype)
         if static_bool(return_indices, f"return_indices of {name}"):
-            best, where = _arg_reduce(em, letter + name, value, position)
+            best, where = _arg_reduce(em, name, value, position)
             best = _promoted(em, best, halves=False)
             return (
                 _kept(em, best, source, axis, keep_dims, name),
                 _kept(em, where, source, axis, keep_dims, name),
             )
-        kind = f"f{name}num" if letter == "f" else letter + name
-        result = _promoted(em, _reduce(em, kind, value, position), halves=True)
+        result = _promoted(em, _reduce(em, _kind(name, value), value, position), halves=True)
         return _kept(em, result, source, axis, keep_dims, name)
 
     return lower
@@ -134,8 +132,14 @@ def _promoted(em: Emitter, value: Value, halves: bool) -> Value:
     return cast(em, value, dtypes.float32 if element.is_floating() else dtypes.int32)
 
 
-def _arg_reduce(em: Emitter, kind: str, value: Value, axis: int) -> tuple[Value, Value]:
-    op = em.add(tile.ArgReduceOp(kind, value.ssa, axis))
+def _kind(name: str, value: Value) -> str:
+    """The machine's name of `max` or `min` of values of this type; a NaN loses."""
+    letter = _letter(value.dtype)
+    return f"f{name}num" if letter == "f" else letter + name
+
+
+def _arg_reduce(em: Emitter, name: str, value: Value, axis: int) -> tuple[Value, Value]:
+    op = em.add(tile.ArgReduceOp(_kind(name, value), value.ssa, axis))
     shape = value.shape[:axis] + value.shape[axis + 1 :]
     return Value(op.result, value.dtype, shape), Value(op.position, dtypes.int32, shape)
 
@@ -146,7 +150,7 @@ def _arg(name: str) -> Callable[..., Operand]:
     ) -> Operand:
         source = _number_tile(input, f"arg{name}")
         value, position = _flat(em, source, axis, f"arg{name}")
-        _, where = _arg_reduce(em, _letter(value.dtype) + name, value, position)
+        _, where = _arg_reduce(em, name, value, position)
         return _kept(em, where, source, axis, keep_dims, f"arg{name}")
 
     return lower

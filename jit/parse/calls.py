@@ -17,6 +17,7 @@ from .. import dtypes, lowering, semantics
 from ..builtin import Builtin
 from ..builtins import cast as cast_builtin
 from ..constexpr import ConstexprFunction, constexpr
+from ..lowering import blocks
 from ..lowering import math as math_lowering
 from ..lowering.control import device_print
 from ..source import EMPTY, KernelSource, Param, body_of, source_of
@@ -25,12 +26,15 @@ from ..values import (
     Closure,
     Method,
     Operand,
+    Record,
     Static,
     Undefined,
     Value,
     describe,
     fail,
+    is_named_tuple,
     items_of,
+    like,
     static,
     static_dtype,
     to_python,
@@ -61,12 +65,26 @@ def call(
         return inline(ctx, source, args, kwargs)
     if isinstance(target, dtypes.dtype):
         return call_builtin(ctx, cast_builtin, (*args, function), kwargs)
+    if is_named_tuple(target):
+        return _named_tuple(target, args, kwargs)
     handler = _lookup(PYTHON, target)
     if handler is not None:
         if kwargs:
             fail(f"{target.__name__}() takes no keyword arguments in kernels")
         return handler(ctx, args)
     return _host_call(target, args, kwargs)
+
+
+def _named_tuple(
+    target: Any, args: tuple[Operand, ...], kwargs: dict[str, Operand]
+) -> tuple[Operand, ...]:
+    """A NamedTuple of the user's, whose fields hold operands."""
+    try:
+        made: tuple[Any, ...] = target(*args, **kwargs)
+    except TypeError as error:
+        fail(f"{target.__name__}(): {error}", f"its fields are ({', '.join(target._fields)})")
+    given = {id(value) for value in (*args, *kwargs.values())}
+    return like(made, [v if id(v) in given else wrap(v) for v in made])  # defaults are wrapped
 
 
 def _lookup(table: dict[Any, T], key: object) -> T | None:
@@ -238,7 +256,7 @@ def _host_call(target: Any, args: tuple[Operand, ...], kwargs: dict[str, Operand
 
 
 def _is_harmless(target: Any) -> bool:
-    if isinstance(target, ConstexprFunction):
+    if isinstance(target, ConstexprFunction) or _lookup(HARMLESS, target):
         return True
     if isinstance(target, types.BuiltinFunctionType | types.MethodType):
         owner = getattr(target, "__self__", None)
@@ -246,8 +264,6 @@ def _is_harmless(target: Any) -> bool:
             return getattr(target, "__name__", "") not in ("factorial", "comb", "perm", "pow")
         simple = dtypes.dtype | dtypes.pointer_type | dtypes.block_type | bool | int | float | str
         return isinstance(owner, simple)
-    if _lookup(HARMLESS, target):
-        return True
     return getattr(target, "__module__", "") == dtypes.__name__
 
 
@@ -329,6 +345,9 @@ def _isinstance(ctx: Context, args: tuple[Operand, ...]) -> Operand:
     options = classes if isinstance(classes, tuple) else (classes,)
     if isinstance(value, Value):
         return Static(dtypes.tensor in options)
+    if isinstance(value, Record):
+        wanted_kind = dtypes.tensor_descriptor
+        return Static(value.kind == blocks.DESCRIPTOR and wanted_kind in options)
     if constexpr in options and isinstance(value, Static):
         return Static(True)
     known, python = to_python(value)
@@ -343,6 +362,36 @@ def _print(ctx: Context, args: tuple[Operand, ...]) -> Operand:
     if args and isinstance(args[0], Static) and isinstance(args[0].value, str):
         prefix, args = args[0].value, args[1:]
     return device_print(ctx.em, prefix=Static(prefix), args=args, hex=Static(False))
+
+
+def _getattr(ctx: Context, args: tuple[Operand, ...]) -> Operand:
+    if len(args) not in (2, 3):
+        fail(f"getattr() takes two or three arguments, not {len(args)}")
+    name = _attribute_name(args[1])
+    if len(args) == 2 or _has(ctx, args[0], name):
+        return ctx.attribute(ctx, args[0], name)
+    return args[2]
+
+
+def _hasattr(ctx: Context, args: tuple[Operand, ...]) -> Operand:
+    if len(args) != 2:
+        fail(f"hasattr() takes two arguments, not {len(args)}")
+    return Static(_has(ctx, args[0], _attribute_name(args[1])))
+
+
+def _attribute_name(operand: Operand) -> str:
+    name = static(operand, "the name of an attribute")
+    if not isinstance(name, str):
+        fail(f"the name of an attribute is a string, not {describe(operand)}")
+    return name
+
+
+def _has(ctx: Context, owner: Operand, name: str) -> bool:
+    try:
+        ctx.attribute(ctx, owner, name)
+    except CompileError:
+        return False
+    return True
 
 
 def _range(ctx: Context, args: tuple[Operand, ...]) -> Operand:
@@ -375,6 +424,8 @@ PYTHON: dict[Any, Callable[[Context, tuple[Operand, ...]], Operand]] = {
     builtins.float: _convert("float", float, dtypes.float32),
     builtins.bool: _convert("bool", bool, dtypes.int1),
     builtins.isinstance: _isinstance,
+    builtins.getattr: _getattr,
+    builtins.hasattr: _hasattr,
     builtins.print: _print,
     builtins.range: _range,
     builtins.tuple: _tuple,
@@ -386,7 +437,7 @@ PYTHON: dict[Any, Callable[[Context, tuple[Operand, ...]], Operand]] = {
 
 HARMLESS: dict[Any, bool] = dict.fromkeys(
     (
-        str, repr, round, divmod, sum, any, all, ord, chr, sorted, hasattr, getattr, issubclass, type,
+        str, repr, round, divmod, sum, any, all, ord, chr, sorted, issubclass, type,
         dtypes.pointer_type, dtypes.block_type, id,
     ),
     True,

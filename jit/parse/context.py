@@ -52,20 +52,25 @@ class Unrolled:
 
 
 class Context:
-    """The parser's state. `run_body` parses a function's statements (set once, breaks an import cycle).
+    """The parser's state. `run_body` parses a function's statements, `attribute` reads one of an operand (set
+    once, they break import cycles).
 
     `loops` has an entry per open loop of the current function, innermost last: the variable that says
     the loop goes on, an Unrolled for a loop that is unrolled.
     """
 
     def __init__(
-        self, scope: Scope, block: Block, run_body: Callable[[Context, list[ast.stmt]], None]
+        self,
+        scope: Scope,
+        block: Block,
+        run_body: Callable[[Context, list[ast.stmt]], object],
+        attribute: Callable[[Context, Operand, str], Operand],
     ) -> None:
         self.scope = scope
         self.stack = [scope]
         self.node: ast.AST = scope.source.tree
         self.em = Emitter(block, self.loc)
-        self.run_body = run_body
+        self.run_body, self.attribute = run_body, attribute
         self.loops: list[str | Unrolled] = []
 
     def loc(self) -> Loc:

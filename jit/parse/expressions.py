@@ -238,6 +238,9 @@ def attribute(ctx: Context, owner: Operand, name: str) -> Operand:
         if method is not None:
             return Method(owner, method)
         fail(f"a {owner.kind} has no attribute {name!r}")
+    if isinstance(owner, tuple) and name in getattr(owner, "_fields", ()):
+        field: Operand = getattr(owner, name)
+        return field
     if not isinstance(owner, Static):
         fail(f"{describe(owner)} has no attribute {name!r}")
     value = owner.value

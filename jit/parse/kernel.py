@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +22,7 @@ from ..values import NONE, Operand, Value, ir_type, wrap
 from . import statements
 from .calls import call
 from .context import RESULT, Context, Scope, assigned_names
+from .expressions import attribute
 
 
 def parse(
@@ -98,7 +98,7 @@ def _start(
         if "." in name:
             del env[name]
     function = func.FuncOp(source.name, (arguments, []), Region(block))
-    context = Context(scope, block, _run_body)
+    context = Context(scope, block, statements.run, attribute)
     context.em.call = lambda function, args: call(context, function, args, {})
     function.attributes.update(
         {
@@ -115,10 +115,6 @@ def _start(
     )
     module = ModuleOp([function])
     return module, context
-
-
-def _run_body(context: Context, body: list[ast.stmt]) -> None:
-    statements.run(context, body)
 
 
 def _type_of(text: str, name: str, source: KernelSource) -> ElementType:

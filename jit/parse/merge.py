@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Region, SSAValue
@@ -22,6 +23,7 @@ from ..values import (
     fail,
     ir_type,
     is_number,
+    like,
 )
 from .context import RESULT, Context
 from .emit import Emitter
@@ -38,10 +40,10 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Group:
-    """A tuple of plans; a Record when `like` is one."""
+    """A tuple of plans; `like` is the Record or the tuple that it stands for."""
 
     items: tuple[Plan, ...]
-    like: Record | None = None
+    like: Record | tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,8 @@ def rebuild(plan: Plan, values: Iterator[SSAValue]) -> Operand:
         return Value(next(values), plan.dtype, plan.shape)
     if isinstance(plan, Group):
         items = tuple(rebuild(sub, values) for sub in plan.items)
-        if plan.like is None:
-            return items
+        if not isinstance(plan.like, Record):
+            return like(plan.like, items)
         return Record(plan.like.kind, dict(zip(plan.like.fields, items)), plan.like.meta)
     return plan.operand
 
@@ -134,8 +136,8 @@ def join(a: Operand | None, b: Operand | None, line: int) -> Plan:
         return Kept(a)
     items_a, items_b = parts(a), parts(b)
     if items_a is not None and items_b is not None and _alike(a, b):
-        like = a if isinstance(a, Record) else None
-        return Group(tuple(join(x, y, line) for x, y in zip(items_a, items_b)), like)
+        assert isinstance(a, Record | tuple)
+        return Group(tuple(join(x, y, line) for x, y in zip(items_a, items_b)), a)
     leaf = _common_leaf(a, b)
     if leaf is not None:
         return leaf
@@ -154,7 +156,7 @@ def _alike(a: Operand, b: Operand) -> bool:
             and isinstance(b, Record)
             and (a.kind, a.meta, list(a.fields)) == (b.kind, b.meta, list(b.fields))
         )
-    return len(parts(a) or ()) == len(parts(b) or ())
+    return type(a) is type(b) and len(parts(a) or ()) == len(parts(b) or ())
 
 
 def _common_leaf(a: Operand, b: Operand) -> Leaf | None:
@@ -259,7 +261,7 @@ def initial_plan(operand: Operand) -> Plan:
             tuple(initial_plan(v) if k == "offsets" else Kept(v) for k, v in fields), operand
         )
     if isinstance(operand, tuple):
-        return Group(tuple(initial_plan(item) for item in operand))
+        return Group(tuple(initial_plan(item) for item in operand), operand)
     return Kept(operand)
 
 
@@ -278,8 +280,7 @@ def grow(plan: Plan, final: Operand | None) -> Plan | Mismatch:
         return carried
     if isinstance(plan, Group):
         items = parts(final)
-        like_final = final if isinstance(final, Record) else None
-        if items is None or len(items) != len(plan.items) or bool(plan.like) != bool(like_final):
+        if items is None or len(items) != len(plan.items) or type(plan.like) is not type(final):
             return Mismatch(_plan_text(plan), describe(final))
         grown: list[Plan] = []
         for sub, item in zip(plan.items, items):

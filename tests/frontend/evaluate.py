@@ -205,9 +205,11 @@ class Evaluator:
 
     def ArgReduceOp(self, op: tile.ArgReduceOp) -> list[Array]:
         value, axis = self.get(op.value), op.axis.value.data
-        best = np.max if "max" in op.kind.data else np.min
-        where = np.argmax if "max" in op.kind.data else np.argmin
-        wide = value.astype(np.float64)
+        kind, wide = op.kind.data, value.astype(np.float64)
+        best = np.max if "max" in kind else np.min
+        where = np.argmax if "max" in kind else np.argmin
+        if "num" in kind:
+            wide = np.where(np.isnan(wide), -np.inf if "max" in kind else np.inf, wide)
         return [best(wide, axis).astype(value.dtype), where(wide, axis).astype(np.int32)]
 
     def ScanOp(self, op: tile.ScanOp) -> list[Array]:

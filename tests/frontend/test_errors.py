@@ -89,8 +89,8 @@ CASES = [
     ("¦tl.store(x, tl.arange(0, 4))", "the value of store has shape [4], the pointer is a scalar", ""),
     # types
     ("y = ¦tl.load(n)", "load takes a pointer or a tile of pointers, not int32", ""),
-    ("y = ¦f & 1", "& takes integers, not fp32", "tl.int32"),
-    ("y = ¦n // u", "cannot divide int32 and uint32: one is signed", ".to("),
+    ("y = ¦f & 1", "invalid operands of type fp32: & takes integers", "tl.int32"),
+    ("y = ¦n // u", "Cannot use / // or % of int32 and uint32 because", ".to("),
     ("y = ¦f // 2.0", "// takes integers, not fp32", "tl.floor"),
     ("y = ¦u + -1", "cannot combine uint32 with the negative number -1", ""),
     ("y = ¦n + 5000000000", "5000000000 is out of range of int32", "wider"),

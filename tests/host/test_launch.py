@@ -328,13 +328,13 @@ class TestTargets:
             resolve(None)
 
 
-def test_an_error_of_the_definition_has_few_frames_and_says_where_source_is_kept():
+def test_an_error_of_the_definition_has_few_frames_and_says_how_source_is_found():
     space: dict[str, object] = {"dsa": dsa}
     try:
-        exec("@dsa.jit\ndef kernel(x):\n    pass\n", space)
+        exec("@dsa.jit\ndef kernel(x):\n    pass\n", space)  # a text that no variable holds
     except dsa.CompileError as error:
         assert len(traceback.extract_tb(error.__traceback__)) <= 4
-        assert "linecache" in error.hint and "prompt" in error.hint
+        assert "variable" in error.hint and "prompt" in error.hint
     else:
         raise AssertionError
 
