@@ -39,7 +39,7 @@ def run_exercise(number: str, path: str | Path) -> str:
     """Check the answer in a file.
 
     Args:
-        number: "01" to "04".
+        number: "01" to "06".
         path: a Python file that defines the kernel the exercise asks for.
 
     Returns:
@@ -149,6 +149,37 @@ def _check_linear_silu(kernel: Any) -> str:
     return f"right for three shapes, {moved:,} bytes of HBM traffic, no intermediates"
 
 
+def _check_mlp_steps(kernel: Any) -> str:
+    moved = 0
+    for steps, d in ((1, 16), (5, 64), (8, 256)):
+        x = _normal(d, d).astype(np.float16)
+        w = (_normal(steps, d, d) * np.sqrt(2 / d)).astype(np.float16)
+        y = _guarded((d,), np.float16)
+        run = kernel[(1,)](x, w, y[0], steps, d)
+        want = x.astype(np.float64)
+        for _ in range(steps):
+            want = np.maximum(want @ w.astype(np.float64), 0)
+        _compare(y, want, 2e-2, f"{steps} steps of {d}")
+        moved = run.hbm_bytes
+        _require_traffic(moved, w.nbytes + 4 * 64 + 4 * d, f"{steps} steps of {d}")
+    return f"right for three sizes, {moved:,} bytes of HBM traffic for 8 steps of 256"
+
+
+def _check_decode_one(kernel: Any) -> str:
+    moved = 0
+    for length, head, block in ((1, 64, 128), (1000, 64, 128), (777, 32, 256)):
+        q = _normal(length, head).astype(np.float16)
+        k, v = (_normal(length + n, length, head).astype(np.float16) for n in (1, 2))
+        out = _guarded((head,), np.float32)
+        run = kernel[(1,)](q, k, v, out[0], length, HEAD=head, BLOCK=block)
+        scores = k.astype(np.float64) @ q.astype(np.float64) / np.sqrt(head)
+        p = np.exp(scores - scores.max())
+        _compare(out, p @ v.astype(np.float64) / p.sum(), 3e-3, f"{length} tokens")
+        moved = run.hbm_bytes
+        _require_traffic(moved, k.nbytes + v.nbytes + 8 * 64 + 6 * head, f"{length} tokens")
+    return f"right for three lengths, {moved:,} bytes of HBM traffic for 777 tokens"
+
+
 EXERCISES: dict[str, Exercise] = {
     e.number: e
     for e in (
@@ -156,5 +187,7 @@ EXERCISES: dict[str, Exercise] = {
         Exercise("02", "log_softmax", "log softmax per row, one pass", _check_log_softmax),
         Exercise("03", "matmul_nt", "C = A·Bᵀ with B stored [N, K]", _check_matmul_nt),
         Exercise("04", "linear_silu", "y = silu(x @ w + bias) + residual", _check_linear_silu),
+        Exercise("05", "mlp_steps", "x = relu(x @ w), STEPS times", _check_mlp_steps),
+        Exercise("06", "decode_one", "attention of one query over a cache", _check_decode_one),
     )
 }

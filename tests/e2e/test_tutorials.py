@@ -72,6 +72,41 @@ ANSWERS = {
             r = dsa.load(residual + at, mask=keep, other=0.0).to(dsa.float32)
             dsa.store(y + at, (z * dsa.sigmoid(z) + r).to(dsa.float16), mask=keep)
         """,
+    "05": """
+        import dsalang as dsa
+        @dsa.jit
+        def mlp_steps(x, w, y, STEPS: dsa.constexpr, D: dsa.constexpr):
+            d = dsa.arange(0, D)
+            row = dsa.load(x + d)[None, :]
+            for _ in range(STEPS):
+                tile = dsa.load(w + d[:, None] * D + d[None, :])
+                row = dsa.maximum(dsa.dot(row, tile), 0.0).to(dsa.float16)
+            dsa.store(y + d[None, :], row)
+        """,
+    "06": """
+        import dsalang as dsa
+        @dsa.jit
+        def decode_one(q, k, v, out, length, HEAD: dsa.constexpr, BLOCK: dsa.constexpr):
+            d, n = dsa.arange(0, HEAD), dsa.arange(0, BLOCK)
+            query = dsa.load(q + d)[None, :]
+            top = dsa.full((1,), -float("inf"), dsa.float32)
+            total = dsa.zeros((1,), dsa.float32)
+            acc = dsa.zeros((1, HEAD), dsa.float32)
+            for start in range(0, length, BLOCK):
+                rows = start + n
+                keep = rows < length
+                at = rows[:, None] * HEAD + d[None, :]
+                scores = dsa.dot(query, dsa.trans(dsa.load(k + at, mask=keep[:, None], other=0.0)))
+                scores = dsa.where(keep[None, :], scores * HEAD ** -0.5, -1e30)
+                new_top = dsa.maximum(top, dsa.max(scores, 1))
+                p = dsa.exp(scores - new_top[:, None])
+                shrink = dsa.exp(top - new_top)
+                total = total * shrink + dsa.sum(p, 1)
+                values = dsa.load(v + at, mask=keep[:, None], other=0.0)
+                acc = dsa.dot(p.to(dsa.float16), values, acc * shrink[:, None])
+                top = new_top
+            dsa.store(out + d[None, :], acc / total[:, None])
+        """,
 }
 
 WRONG = {
@@ -79,6 +114,8 @@ WRONG = {
     "02": ("dsa.log(dsa.sum", "(dsa.sum", "element"),
     "03": ("dsa.trans(y), acc)", "dsa.trans(y))", "element"),
     "04": ("acc + dsa.load(bias", "acc - dsa.load(bias", "element"),
+    "05": ("dsa.dot(row, tile), 0.0)", "dsa.dot(row, tile), -9.0)", "element"),
+    "06": ("scores * HEAD ** -0.5", "scores", "element"),
 }
 
 
