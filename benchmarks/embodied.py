@@ -2,7 +2,7 @@
 
     python benchmarks/embodied.py [--target edge] [--check]
 
-Every result is compared with float64. `--check` fails on any of:
+Every result is compared with float64. `--check` fails on any of these (figures for `edge`, where HBM sets the pace):
     chain        a chain of 1-row products takes more than 1/0.85 of its weights' time at HBM's bandwidth
     flow head    ten steps with resident weights move less than 8 times fewer bytes, or take less than 3 times
                  fewer cycles, than without
