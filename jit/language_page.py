@@ -59,7 +59,7 @@ reason. A name marked *method* also stands after a value: `x.sum(0)`.
   depend on the machine.
 - `sort` and `topk` put NaN beyond infinity and -0 before +0.
 - Random numbers are bit for bit Triton's (Philox-4x32-10); `randn` up to the last bits of log, cos and sqrt.
-- `tl.math` and `libdevice` compute in fp32 and round once to the type of the argument; docs/numerics.md defines the
+- `tl.math` and `libdevice` compute in fp32 (fp64: in fp64) and round once to the type of the argument; docs/numerics.md defines the
   operations that are the machine's own.
 """
 

@@ -1,6 +1,6 @@
 """Mathematical functions that kernels know from CUDA's libdevice, written in the language.
 
-Floats of any type are computed in fp32 and rounded once to their type; numbers count as fp32.
+fp64 is computed in fp64, floats of any other type in fp32 and rounded once to their type; numbers count as fp32.
 """
 
 from __future__ import annotations
@@ -15,11 +15,63 @@ LN2 = 0.6931471805599453
 INF = float("inf")
 NAN = float("nan")
 PI = 3.141592653589793
+# (atan(x) / x - 1) / z in z = x^2 for |x| <= tan(pi/8), and ln(erfc(x) e^(x^2) / t) in t - 7/16,
+# t = 1 / (1 + x/2), for x >= 0.5; both for fp64, minimax fits for relative error of the result
+ATAN = (
+    -0.333333333333332,
+    0.19999999999954043,
+    -0.14285714280244377,
+    0.11111110785918671,
+    -0.09090897829837516,
+    0.07692061514691251,
+    -0.06663118943284363,
+    0.05847998110115557,
+    -0.0503979547880799,
+    0.0380770181329206,
+    -0.017920820142044734,
+)
+ERFC = (
+    -0.7550458267214988,
+    1.317393369534841,
+    0.2553566054958926,
+    -0.32534922143584916,
+    -0.2371328506217168,
+    0.2167400806177182,
+    0.23263252403882945,
+    -0.23221304326814257,
+    -0.23214805191143317,
+    0.3162695158119209,
+    0.1993989870300642,
+    -0.4556044229719507,
+    -0.0777771842829735,
+    0.607748647886151,
+    -0.19472835654182497,
+    -0.6565063277468869,
+    0.6186522331591958,
+    0.4169376324250094,
+    -1.0208638105121426,
+    0.20323621205171927,
+    1.0462080011923058,
+    -0.8577586807020641,
+    -0.5301669097492112,
+    0.764540473586253,
+)
 
 
 @defined()
-def _single(x: Any) -> Any:
-    return tl.cast(x, dtypes.float32)
+def _real(x: Any) -> Any:
+    """What x is computed in: fp64 as it is, everything else as fp32."""
+    kind = dtypes.float64 if x.dtype == dtypes.float64 else dtypes.float32
+    return tl.cast(x, kind)
+
+
+@defined()
+def _polynomial(x: Any, coefficients: Any) -> Any:
+    """Horner's scheme; the constant coefficient comes first."""
+    result = x * 0.0 + coefficients[len(coefficients) - 1]
+    for k in tl.static_range(len(coefficients) - 1):
+        result = tl.fma(result, x, coefficients[len(coefficients) - 2 - k])
+    return result
 
 
 @defined()
@@ -37,32 +89,34 @@ def isnan(x: Any) -> Any:
 @defined()
 def isinf(x: Any) -> Any:
     """True for both infinities."""
-    return tl.abs(_single(x)) == INF
+    return tl.abs(_real(x)) == INF
 
 
 @defined()
 def isfinite(x: Any) -> Any:
     """True for everything but NaN and infinities."""
-    return tl.abs(_single(x)) < INF
+    return tl.abs(_real(x)) < INF
 
 
 @defined()
 def signbit(x: Any) -> Any:
     """True where the sign bit is set (-0.0 too)."""
-    return _single(x).to(dtypes.int32, bitcast=True) < 0
+    value = _real(x)
+    kind = dtypes.int64 if value.dtype == dtypes.float64 else dtypes.int32
+    return value.to(kind, bitcast=True) < 0
 
 
 @defined()
 def copysign(x: Any, y: Any) -> Any:
     """The magnitude of x with the sign of y."""
-    size = tl.abs(_single(x))
+    size = tl.abs(_real(x))
     return _like(tl.where(signbit(y), -size, size), x)
 
 
 @defined()
 def round(x: Any) -> Any:
     """Round to the nearest integer, ties away from zero."""
-    size = tl.abs(_single(x))
+    size = tl.abs(_real(x))
     whole = tl.trunc(size)
     return copysign(_like(tl.where(size - whole >= 0.5, whole + 1.0, whole), x), x)
 
@@ -70,26 +124,26 @@ def round(x: Any) -> Any:
 @defined()
 def fmod(x: Any, y: Any) -> Any:
     """Remainder of x / y with the sign of x."""
-    return _like(_single(x) % _single(y), x)
+    return _like(_real(x) % _real(y), x)
 
 
 @defined()
 def fdim(x: Any, y: Any) -> Any:
     """X - y, or 0 where that is negative."""
-    a, b = _single(x), _single(y)
+    a, b = _real(x), _real(y)
     return _like(tl.where(a > b, a - b, tl.where(a <= b, 0.0, NAN)), x)
 
 
 @defined()
 def saturate(x: Any) -> Any:
     """X limited to [0, 1]; NaN gives 0."""
-    return _like(tl.minimum(tl.maximum(_single(x), 0.0), 1.0), x)
+    return _like(tl.minimum(tl.maximum(_real(x), 0.0), 1.0), x)
 
 
 @defined()
 def rcp_rn(x: Any) -> Any:
     """1 / x, rounded to nearest even."""
-    return _like(1.0 / _single(x), x)
+    return _like(1.0 / _real(x), x)
 
 
 @defined()
@@ -113,7 +167,7 @@ def mul_rn(x: Any, y: Any) -> Any:
 @defined()
 def log1p(x: Any) -> Any:
     """log(1 + x), accurate near 0."""
-    a = _single(x)
+    a = _real(x)
     above = 1.0 + a
     step = above - 1.0
     plain = (step == 0.0) | (tl.abs(above) == INF)
@@ -124,7 +178,7 @@ def log1p(x: Any) -> Any:
 @defined()
 def expm1(x: Any) -> Any:
     """exp(x) - 1, accurate near 0."""
-    a = _single(x)
+    a = _real(x)
     power = tl.exp(a)
     step = power - 1.0
     # where exp rounds to 1, below 2^-25, and where log is of no use
@@ -136,15 +190,19 @@ def expm1(x: Any) -> Any:
 @defined()
 def log10(x: Any) -> Any:
     """Base-10 logarithm."""
-    return _like(tl.log2(_single(x)) * 0.3010299956639812, x)
+    return _like(tl.log2(_real(x)) * 0.3010299956639812, x)
 
 
 @defined()
 def exp10(x: Any) -> Any:
     """10 to the x."""
-    a = _single(x)
-    product = a * 3.321928024291992
-    rest = tl.fma(a, 3.321928024291992, -product) + a * 7.059542531678732e-08
+    a = _real(x)
+    if a.dtype == dtypes.float64:
+        product = a * 3.321928094887362
+        rest = tl.fma(a, 3.321928094887362, -product) + a * 1.661617516973592e-16
+    else:
+        product = a * 3.321928024291992
+        rest = tl.fma(a, 3.321928024291992, -product) + a * 7.059542531678732e-08
     power = tl.exp2(product)
     fine = isfinite(power) & isfinite(rest)
     return _like(tl.where(fine, power + power * (rest * LN2), power), x)
@@ -153,6 +211,12 @@ def exp10(x: Any) -> Any:
 @defined()
 def _log2_parts(a: Any) -> Any:
     """Base-2 logarithm of a positive number as an integer and the logarithm of what is left, in [-0.5, 0.5]."""
+    if a.dtype == dtypes.float64:
+        tiny = a < 2.2250738585072014e-308
+        pattern = tl.where(tiny, a * 18014398509481984.0, a).to(dtypes.int64, bitcast=True)
+        power = (pattern - 0x3FE6A09E667F3BCD) >> 52
+        rest = (pattern - (power << 52)).to(dtypes.float64, bitcast=True)
+        return power.to(dtypes.float64) - tl.where(tiny, 54.0, 0.0), tl.log2(rest)
     small = a < 1.1754943508222875e-38
     bits = tl.where(small, a * 16777216.0, a).to(dtypes.int32, bitcast=True)
     shifted = bits - 0x3F3504F3  # sqrt(0.5)
@@ -165,7 +229,7 @@ def _log2_parts(a: Any) -> Any:
 @defined()
 def pow(x: Any, y: Any) -> Any:
     """X to the y, as in C."""
-    a, b = _single(x), _single(y)
+    a, b = _real(x), _real(y)
     size = tl.abs(a)
     regular = (size > 0.0) & (size < INF)
     whole, part = _log2_parts(tl.where(regular, size, 1.0))
@@ -183,7 +247,11 @@ def pow(x: Any, y: Any) -> Any:
     power = tl.where(regular, power, tl.where(isnan(size), NAN, edge))
     odd = tl.abs(b - 2.0 * tl.floor(b * 0.5)) == 1.0
     integral = tl.floor(b) == b
-    signed = tl.where(odd & (tl.abs(b) < 16777216.0), -power, power)
+    signed = tl.where(
+        odd & (tl.abs(b) < (9007199254740992.0 if a.dtype == dtypes.float64 else 16777216.0)),
+        -power,
+        power,
+    )
     invalid = (a < 0.0) & (size < INF) & (integral == 0)
     result = tl.where(signbit(a), tl.where(invalid, NAN, signed), power)
     huge = tl.where(size == 1.0, 1.0, tl.where((size > 1.0) == (b > 0.0), INF, 0.0))
@@ -195,7 +263,7 @@ def pow(x: Any, y: Any) -> Any:
 @defined()
 def sinh(x: Any) -> Any:
     """Hyperbolic sine."""
-    a = tl.abs(_single(x))
+    a = tl.abs(_real(x))
     above = expm1(a)
     half = tl.exp(a * 0.5)
     size = tl.where(a < 80.0, 0.5 * (above + above / (above + 1.0)), (0.5 * half) * half)
@@ -205,14 +273,14 @@ def sinh(x: Any) -> Any:
 @defined()
 def cosh(x: Any) -> Any:
     """Hyperbolic cosine."""
-    half = tl.exp(tl.abs(_single(x)) * 0.5)
+    half = tl.exp(tl.abs(_real(x)) * 0.5)
     return _like((0.5 * half) * half + (0.5 / half) / half, x)
 
 
 @defined()
 def asinh(x: Any) -> Any:
     """Inverse hyperbolic sine."""
-    a = tl.abs(_single(x))
+    a = tl.abs(_real(x))
     near = log1p(a + a * a / (1.0 + tl.sqrt(a * a + 1.0)))
     return copysign(_like(tl.where(a < 1.0e18, near, tl.log(a) + LN2), x), x)
 
@@ -220,7 +288,7 @@ def asinh(x: Any) -> Any:
 @defined()
 def acosh(x: Any) -> Any:
     """Inverse hyperbolic cosine."""
-    a = _single(x)
+    a = _real(x)
     over = a - 1.0
     near = log1p(over + tl.sqrt(2.0 * over + over * over))
     return _like(tl.where(a < 1.0e18, near, tl.log(a) + LN2), x)
@@ -229,14 +297,14 @@ def acosh(x: Any) -> Any:
 @defined()
 def atanh(x: Any) -> Any:
     """Inverse hyperbolic tangent."""
-    a = tl.abs(_single(x))
+    a = tl.abs(_real(x))
     return copysign(_like(0.5 * log1p(2.0 * a / (1.0 - a)), x), x)
 
 
 @defined()
 def tan(x: Any) -> Any:
     """Tangent."""
-    a = _single(x)
+    a = _real(x)
     return _like(tl.sin(a) / tl.cos(a), x)
 
 
@@ -248,24 +316,28 @@ def _atan_positive(a: Any) -> Any:
     reduced = tl.where(
         far, -1.0 / tl.where(far, a, 1.0), tl.where(middle, (a - 1.0) / (a + 1.0), a)
     )
-    base = tl.where(far, PI / 2, tl.where(middle, PI / 4, 0.0))
+    quarter = tl.cast(PI / 4, a.dtype)
+    base = tl.where(far, quarter * 2.0, tl.where(middle, quarter, 0.0))
     z = reduced * reduced
-    series = (
-        (8.05374449538e-2 * z - 1.38776856032e-1) * z + 1.99777106478e-1
-    ) * z - 3.33329491539e-1
+    if a.dtype == dtypes.float64:
+        series = _polynomial(z, ATAN)
+    else:
+        series = (
+            (8.05374449538e-2 * z - 1.38776856032e-1) * z + 1.99777106478e-1
+        ) * z - 3.33329491539e-1
     return base + (series * z * reduced + reduced)
 
 
 @defined()
 def atan(x: Any) -> Any:
     """Inverse tangent."""
-    return copysign(_like(_atan_positive(tl.abs(_single(x))), x), x)
+    return copysign(_like(_atan_positive(tl.abs(_real(x))), x), x)
 
 
 @defined()
 def atan2(y: Any, x: Any) -> Any:
     """The angle of the point (x, y), from -pi to pi."""
-    a, b = tl.abs(_single(y)), tl.abs(_single(x))
+    a, b = tl.abs(_real(y)), tl.abs(_real(x))
     both = (a == INF) & (b == INF)
     ratio = tl.where(both, 1.0, tl.where((a == 0.0) & (b == 0.0), 0.0, a / b))
     angle = _atan_positive(ratio)
@@ -277,35 +349,35 @@ def atan2(y: Any, x: Any) -> Any:
 @defined()
 def asin(x: Any) -> Any:
     """Inverse sine."""
-    a = _single(x)
+    a = _real(x)
     return _like(atan2(a, tl.sqrt((1.0 - a) * (1.0 + a))), x)
 
 
 @defined()
 def acos(x: Any) -> Any:
     """Inverse cosine."""
-    a = _single(x)
+    a = _real(x)
     return _like(atan2(tl.sqrt((1.0 - a) * (1.0 + a)), a), x)
 
 
 @defined()
 def sinpi(x: Any) -> Any:
     """sin(pi x)."""
-    a = _single(x)
+    a = _real(x)
     return _like(tl.sin((a - 2.0 * tl.rint(a * 0.5)) * PI), x)
 
 
 @defined()
 def cospi(x: Any) -> Any:
     """cos(pi x)."""
-    a = _single(x)
+    a = _real(x)
     return _like(tl.cos((a - 2.0 * tl.rint(a * 0.5)) * PI), x)
 
 
 @defined()
 def hypot(x: Any, y: Any) -> Any:
     """sqrt(x² + y²) without overflow on the way."""
-    a, b = tl.abs(_single(x)), tl.abs(_single(y))
+    a, b = tl.abs(_real(x)), tl.abs(_real(y))
     large, small = tl.maximum(a, b), tl.minimum(a, b)
     plain = (large == 0.0) | (large == INF)
     ratio = small / tl.where(plain, 1.0, large)
@@ -317,7 +389,7 @@ def hypot(x: Any, y: Any) -> Any:
 @defined()
 def cbrt(x: Any) -> Any:
     """Cube root."""
-    a = tl.abs(_single(x))
+    a = tl.abs(_real(x))
     plain = (a == 0.0) | (a == INF)
     safe = tl.where(plain, 1.0, a)
     root = tl.exp2(tl.log2(safe) * 0.3333333333333333)
@@ -328,13 +400,25 @@ def cbrt(x: Any) -> Any:
 @defined()
 def rcbrt(x: Any) -> Any:
     """One over the cube root."""
-    return _like(1.0 / cbrt(_single(x)), x)
+    return _like(1.0 / cbrt(_real(x)), x)
+
+
+@defined()
+def _erfc_tail(z: Any, x: Any) -> Any:
+    """erfc of z >= 0.5 in fp64; NaN where x is NaN."""
+    z = tl.where(z > 28.0, 28.0, z)
+    t = 1.0 / (1.0 + 0.5 * z)
+    square = z * z
+    tail = t * tl.exp(_polynomial(t - 0.4375, ERFC) - square) * (1.0 - tl.fma(z, z, -square))
+    return tl.where(x == x, tail, NAN)
 
 
 @defined()
 def erfc(x: Any) -> Any:
     """1 - erf(x), accurate where that is small."""
-    a = _single(x)
+    a = _real(x)
+    if a.dtype == dtypes.float64:
+        return tl.where(a < 0.5, 1.0 - tl.erf(a), _erfc_tail(tl.maximum(a, 0.5), a))
     z = tl.abs(a)
     z = tl.where(z > 20.0, 20.0, z)
     t = 1.0 / (1.0 + 0.5 * z)
@@ -355,7 +439,7 @@ def erfc(x: Any) -> Any:
 @defined()
 def erfinv(x: Any) -> Any:
     """Inverse of the error function (Giles, 2010)."""
-    a = _single(x)
+    a = _real(x)
     w = -tl.log((1.0 - a) * (1.0 + a))
     u = w - 2.5
     p = 2.81022636e-08 * u + 3.43273939e-07
@@ -376,21 +460,29 @@ def erfinv(x: Any) -> Any:
     q = q * v + 1.00167406
     q = q * v + 2.83297682
     inside = tl.where(w < 5.0, p, q) * a
+    if a.dtype == dtypes.float64:  # Newton, where erfc is small on erfc
+        for _ in tl.static_range(3):
+            size = tl.abs(inside)
+            error = tl.where(size < 0.5, tl.abs(a) - tl.erf(size), erfc(size) - (1.0 - tl.abs(a)))
+            size = size + error * 0.8862269254527579 * tl.exp(size * size)
+            inside = copysign(size, a)
     return _like(tl.where(tl.abs(a) == 1.0, a * INF, inside), x)
 
 
 @defined()
 def normcdf(x: Any) -> Any:
     """The normal distribution function."""
-    return _like(0.5 * erfc(_single(x) * -0.7071067811865476), x)
+    return _like(0.5 * erfc(_real(x) * -0.7071067811865476), x)
 
 
 @defined()
 def ldexp(x: Any, exponent: Any) -> Any:
     """X times 2 to the exponent."""
     half = exponent >> 1
-    a = _single(x) * tl.exp2(_single(half))
-    return _like(a * tl.exp2(_single(exponent - half)), x)
+    value = _real(x)
+    kind = value.dtype
+    scaled = value * tl.exp2(tl.cast(half, kind))
+    return _like(scaled * tl.exp2(tl.cast(exponent - half, kind)), x)
 
 
 @defined()
@@ -454,10 +546,10 @@ def brev(x: Any) -> Any:
 @defined()
 def llrint(x: Any) -> Any:
     """The nearest integer, ties to even, as int64."""
-    return tl.rint(_single(x)).to(dtypes.int64)
+    return tl.rint(_real(x)).to(dtypes.int64)
 
 
 @defined()
 def rhypot(x: Any, y: Any) -> Any:
     """1 / hypot(x, y)."""
-    return _like(1.0 / hypot(_single(x), _single(y)), x)
+    return _like(1.0 / hypot(_real(x), _real(y)), x)

@@ -17,9 +17,10 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from e2e.random_model import RandomKernel
 from e2e.random_runs import check_deletions, check_kernel, signature_of
 from e2e.random_shrink import shrink
-from e2e.random_text import RandomKernel, write_kernel
+from e2e.random_text import write_kernel
 
 
 def smaller(kernel: RandomKernel, seed: int, key: str, seconds: float) -> RandomKernel:

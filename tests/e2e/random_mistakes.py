@@ -24,8 +24,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from e2e.random_model import RandomKernel
 from e2e.random_runs import copy_of, data_of, defined, launch_of, signature_of
-from e2e.random_text import RandomKernel, write_kernel
+from e2e.random_text import write_kernel
 
 from dsalang._backend.errors import CompileError, LaunchError, UserError
 from dsalang._backend.target import Target

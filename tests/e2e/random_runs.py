@@ -14,7 +14,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from e2e.random_text import PER, SPAN, RandomKernel
+from e2e.random_model import PER, SPAN, RandomKernel
 from numpy.typing import NDArray
 
 from dsalang._backend.errors import DeviceError, InternalError, SramOverflowError
@@ -37,7 +37,7 @@ from dsalang._runtime.reference.options import Options
 
 NUMPY = {
     "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
-    "float8e4nv": ml_dtypes.float8_e4m3fn, "float8e5": ml_dtypes.float8_e5m2,
+    "float8e4nv": ml_dtypes.float8_e4m3fn, "float8e5": ml_dtypes.float8_e5m2, "float64": np.float64,
 }  # fmt: skip
 Arrays = dict[str, NDArray[Any]]
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from e2e.random_text import RandomKernel
+from e2e.random_model import RandomKernel
 
 
 def shrink(

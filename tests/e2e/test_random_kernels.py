@@ -7,8 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 from e2e.random_mistakes import check_mistake, mutate
+from e2e.random_model import RandomKernel
 from e2e.random_runs import MismatchError, check_deletions, check_kernel, check_same, same_bits
-from e2e.random_text import RandomKernel, write_kernel
+from e2e.random_text import write_kernel
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 

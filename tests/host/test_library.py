@@ -220,6 +220,20 @@ def test_unary(name, monkeypatch):
     np.testing.assert_allclose(out, expected, rtol=2e-6, atol=1e-6 if name[-2:] == "pi" else 1e-38)
 
 
+@pytest.mark.parametrize("name", UNARY)
+def test_unary_in_fp64(name, monkeypatch):
+    function, points = UNARY[name]
+    if name in ("erfinv", "erfc", "normcdf"):
+        points = [p for p in points if abs(p) < 8]
+    x, out = np.array(points), np.zeros(len(points))
+    run(f"libdevice.{name}(x).to(tl.float64)", x, ONE, out, monkeypatch)
+    with np.errstate(all="ignore"):
+        expected = np.asarray(function(x)).astype(np.float64)
+    loose = 1e-12 if name == "erfinv" else 1e-14  # the reference is the inverse of a rounded erf
+    atol = 1e-15 if name[-2:] == "pi" else 1e-50
+    np.testing.assert_allclose(out, expected, rtol=loose, atol=atol)
+
+
 def _pow(a, b):
     try:
         return math.pow(a, b)
@@ -247,6 +261,17 @@ def test_binary(name, monkeypatch):
             np.float32
         )
     bad = ~np.isclose(out, expected, rtol=3e-6, atol=1e-44, equal_nan=True)
+    assert not bad.any(), list(zip(a[bad], b[bad], out[bad], expected[bad]))[:10]
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_in_fp64(name, monkeypatch):
+    points = [*EDGES, 3.0, -3.0, 1.0001, 20.0, 1e-3, -17.5, 80.0, 1e-310]
+    a, b = (np.array(side) for side in zip(*((a, b) for a in points for b in points)))
+    out = run(f"libdevice.{name}(x, y)", a, b, np.zeros(a.size), monkeypatch)
+    with np.errstate(all="ignore"):
+        expected = np.asarray(BINARY[name](a, b))
+    bad = ~np.isclose(out, expected, rtol=1e-13, atol=1e-323, equal_nan=True)
     assert not bad.any(), list(zip(a[bad], b[bad], out[bad], expected[bad]))[:10]
 
 
