@@ -232,6 +232,14 @@ def logical_not(x: Any) -> InterpTile:
     return InterpTile(~value.data, dtypes.int1)
 
 
+def _check_accumulator(operand: dtype, acc: dtype) -> None:
+    floats = (dtypes.float32, dtypes.bfloat16, dtypes.float16)
+    allowed = {dtypes.int8: (dtypes.int32,), dtypes.float64: (dtypes.float64,)}.get(operand, floats)
+    if acc not in allowed:
+        names = " or ".join(str(kind) for kind in allowed)
+        raise fail(f"dot of {operand} accumulates in {names}, not {acc}", "convert acc first")
+
+
 @implements("dot")
 def dot(
     input: Any,
@@ -251,6 +259,8 @@ def dot(
         raise fail(f"dot takes two tiles of rank 2 or two of rank 3, not {a.shape} and {b.shape}")
     if a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
         raise fail(f"dot of shapes {a.shape} and {b.shape}: the inner dims differ")
+    if kind_a.is_int() and kind_a != dtypes.int8:
+        raise fail(f"dot takes int8 or floats, not {kind_a}", "convert with .to(...)")
     wanted = dtypes.int32 if kind_a.is_int() else unwrap(out_dtype)
     if kind_a == dtypes.float64:
         wanted = dtypes.float64
@@ -259,7 +269,9 @@ def dot(
     if start is not None and not isinstance(start, InterpTile):
         start = to_tile(start)
     if start is not None:
-        wanted = number_type(start) if isinstance(unwrap(acc), InterpTile) else wanted
+        if isinstance(unwrap(acc), InterpTile):
+            _check_accumulator(kind_a, number_type(start))
+            wanted = number_type(start)
         if start.shape not in ((), shape):
             raise fail(f"dot: the accumulator has shape {start.shape}, the product {shape}")
     with numeric.quiet():

@@ -221,6 +221,8 @@ def _atomic(
 ) -> InterpTile:
     """Element by element in row-major order; the old values."""
     where, kind = _pointers(pointer, what)
+    if kind.is_bool():
+        raise fail(f"{what} does not apply to int1", "use a pointer to int8 or wider integers")
     storage = numeric.STORAGE[kind.name]
     values = broadcast_to(_cast_value(value, kind), where.shape).data.reshape(-1)
     keep = _mask(mask, where.shape, what).reshape(-1)

@@ -334,29 +334,32 @@ def true_divide(a: Any, b: Any) -> InterpTile:
         return InterpTile(numeric.floats(np.divide, kind, x.data, y.data), kind)
 
 
-def _integer_division(a: Any, b: Any, sign: str) -> tuple[InterpTile, InterpTile, dtype]:
-    x, y, kind = operands(a, b, division=True)
-    if kind.is_bool():
-        raise fail(f"{sign} of bools", "convert them with .to(dsa.int32)")
-    return x, y, kind
+def _integer_division(x: InterpTile, y: InterpTile, kind: dtype) -> tuple[InterpTile, InterpTile]:
+    """Quotient and remainder; of int1 as of the numbers 0 and 1."""
+    one_bit = kind.is_bool()
+    a, b = (v.data.astype(np.uint8) if one_bit else v.data for v in (x, y))
+    with numeric.quiet():
+        quotient, rest = numeric.divide(a, b)
+    if one_bit:
+        quotient, rest = quotient.astype(np.bool_), rest.astype(np.bool_)
+    return InterpTile(quotient, kind), InterpTile(rest, kind)
 
 
 def floor_divide(a: Any, b: Any) -> InterpTile:
     """a // b of integers, towards zero as in C."""
-    x, y, kind = _integer_division(a, b, "//")
+    x, y, kind = operands(a, b, division=True)
     if kind.is_floating():
         raise fail(f"// needs integers, not {kind}", "use / and dsa.floor")
-    with numeric.quiet():
-        return InterpTile(numeric.divide(x.data, y.data)[0], kind)
+    return _integer_division(x, y, kind)[0]
 
 
 def remainder(a: Any, b: Any) -> InterpTile:
     """a % b with the sign of a, as in C."""
-    x, y, kind = _integer_division(a, b, "%")
-    with numeric.quiet():
-        if kind.is_floating():
+    x, y, kind = operands(a, b, division=True)
+    if kind.is_floating():
+        with numeric.quiet():
             return InterpTile(numeric.real(np.fmod, kind, x.data, y.data), kind)
-        return InterpTile(numeric.divide(x.data, y.data)[1], kind)
+    return _integer_division(x, y, kind)[1]
 
 
 def bitwise(a: Any, b: Any, function: Callable[[Array, Array], Array]) -> InterpTile:

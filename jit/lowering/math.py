@@ -154,15 +154,11 @@ def fdiv(em: Emitter, x: Operand, y: Operand, ieee_rounding: Operand) -> Operand
 def div_rn(em: Emitter, x: Operand, y: Operand) -> Operand:
     """Division of floats; the machine's division is correctly rounded."""
     a, b = numeric(x, "the dividend"), numeric(y, "the divisor")
-    for operand in (a, b):
-        if isinstance(operand, Value) and not (
-            isinstance(operand.dtype, dtype) and operand.dtype.is_floating()
-        ):
-            fail(
-                f"fdiv takes floats, not {operand.type}",
-                "use x / y, or convert with .to(tl.float32)",
-            )
-    return em.map("fdiv", unify(em, [a, b]))
+    values = unify(em, [a, b])
+    element = values[0].dtype
+    if not (isinstance(element, dtype) and element.is_floating()):
+        fail(f"fdiv takes floats, not {element}", "use x / y, or convert with .to(tl.float32)")
+    return em.map("fdiv", values)
 
 
 def umulhi(em: Emitter, x: Operand, y: Operand) -> Operand:
@@ -181,8 +177,8 @@ def cdiv(em: Emitter, x: Operand, div: Operand) -> Operand:
         if not (isinstance(a, int) and isinstance(b, int)) or b == 0:
             fail(f"cdiv takes integers and a divisor that is not 0, not {a!r} and {b!r}")
         return Static(-(-a // b))
-    less = binary(em, "-", div, Static(1))
-    return binary(em, "//", binary(em, "+", x, less), div)
+    above = binary(em, "-", binary(em, "+", x, div), Static(1))
+    return binary(em, "//", above, div)
 
 
 def next_power_of_2(em: Emitter, n: Operand) -> Operand:
