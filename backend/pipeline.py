@@ -18,6 +18,7 @@ from .passes.fuse import fuse
 from .passes.hoist import hoist
 from .passes.keep import keep, space_of
 from .passes.lower import lower
+from .passes.operands import operands
 from .passes.place import place
 from .passes.reside import reside
 from .passes.schedule import schedule
@@ -45,6 +46,8 @@ def passes(
         ("simplify", simplify),
         # Before fuse: pointer arithmetic must leave the tile world, or it would be fused and computed.
         ("access", access),
+        # Before fuse: operands that have to be unpacked join the programs around them.
+        ("operands", lambda module: operands(module, target)),
         # Before place: whatever ends up inside a vector program needs no memory.
         ("fuse", fuse),
         ("place", lambda module: place(module, target)),

@@ -508,6 +508,29 @@ def dot(
     """acc + input · other over the last two dims, in fp32 (fp64 for fp64, int32 for int8); any M, N, K."""
 
 
+@builtin()
+def dot_scaled(
+    lhs: Any,
+    lhs_scale: Any,
+    lhs_format: str,
+    rhs: Any,
+    rhs_scale: Any,
+    rhs_format: str,
+    acc: Any = None,
+    fast_math: bool = False,
+    lhs_k_pack: bool = True,
+    rhs_k_pack: bool = True,
+    out_dtype: Any = float32,
+) -> Any:
+    """acc + lhs · rhs of block formats: e2m1, e4m3, e5m2, bf16, fp16, int8, uint8, int4, uint4.
+
+    lhs is [M, K], rhs [K, N]; e2m1, int4 and uint4 are bytes of two numbers that are neighbours along K (without
+    k_pack along the other dim), the first one in the low half. A scale is a uint8 tile of E8M0 exponents, lhs_scale
+    [M, K / 32] and rhs_scale [N, K / 32], or None; wider blocks of equal size and float8e4nv scales are taken too.
+    Integers count as whole numbers (MXINT8 is int8 with scales 6 lower); integers without scales on both sides give int32.
+    """
+
+
 # ---- control flow ---------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -37,8 +38,10 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure, ReturnLike
 from xdsl.utils.exceptions import VerifyException
 
+from ..formats import OPERANDS, Format
+from ..isa.table import SCALE_BLOCK
 from ..isa.vector_ops import BY_NAME as VECTOR_OPS
-from .types import PtrType, element_type, shape_of, with_shape
+from .types import PtrType, element_type, format_of, shape_of, with_shape
 
 REDUCE_KINDS = (
     "fsum", "fprod", "fmax", "fmin", "fmaxnum", "fminnum", "isum", "iprod",
@@ -509,25 +512,73 @@ class DotOp(_PureOp):
     """acc + a·b over the last two dims (a leading batch dim may stand before them).
 
     The format of acc is fp32, bf16 or int32. A missing acc means zeros; the result type says the format.
+    `format_a` and `format_b` are what the elements of an operand hold where the type does not say it: `uint8`,
+    or a packed format, whose bytes hold two numbers that are neighbours along K. `scale_a` [M, G] and `scale_b` [N, G]
+    are E8M0 bytes, one per G-th part of K, or per 32 numbers along K (the last block may be shorter).
     """
 
     name = "tile.dot"
     a = operand_def(TensorType)
     b = operand_def(TensorType)
     acc = opt_operand_def(TensorType)
+    scale_a = opt_operand_def(TensorType)
+    scale_b = opt_operand_def(TensorType)
+    format_a = opt_prop_def(StringAttr)
+    format_b = opt_prop_def(StringAttr)
     result = result_def(TensorType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def __init__(
-        self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result_type: Attribute
+        self,
+        a: SSAValue,
+        b: SSAValue,
+        acc: SSAValue | None,
+        result_type: Attribute,
+        scales: tuple[SSAValue | None, SSAValue | None] = (None, None),
+        formats: tuple[str | None, str | None] = (None, None),
     ) -> None:
-        super().__init__(operands=[a, b, acc], result_types=[result_type])
+        named = zip(("format_a", "format_b"), formats)
+        super().__init__(
+            operands=[a, b, acc, *scales],
+            properties={name: StringAttr(fmt) for name, fmt in named if fmt},
+            result_types=[result_type],
+        )
+
+    def drop_accumulator(self) -> None:
+        """Start from zeros."""
+        scales = [scale for scale in (self.scale_a, self.scale_b) if scale is not None]
+        sizes = [1, 1, 0, int(self.scale_a is not None), int(self.scale_b is not None)]
+        self.operands = (self.a, self.b, *scales)
+        self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+
+    @property
+    def formats(self) -> tuple[Format, Format]:
+        """What the operands hold."""
+        pairs = ((self.a, self.format_a), (self.b, self.format_b))
+        return (*(format_of(v.type) if f is None else OPERANDS[f.data] for v, f in pairs),)  # type: ignore[return-value]
+
+    @property
+    def k(self) -> int:
+        """Numbers that each product sums; even where an operand is packed."""
+        return shape_of(self.a.type)[-1] * self.formats[0].per_element
+
+    def block(self, scale: SSAValue) -> int:
+        """Numbers along K that share a scale of `scale_a` or `scale_b`."""
+        count = shape_of(scale.type)[-1]
+        return SCALE_BLOCK if count == -(-self.k // SCALE_BLOCK) else self.k // count
 
     def verify_(self) -> None:
         a, b, d = (shape_of(v.type) for v in (self.a, self.b, self.result))
         _require(len(a) == len(b) == len(d) and len(a) in (2, 3), "dot takes tiles of rank 2 or 3")
-        ok = a[-1] == b[-2] and d[-2:] == (a[-2], b[-1]) and a[:-2] == b[:-2] == d[:-2]
+        same = self.k == b[-2] * self.formats[1].per_element
+        ok = same and d[-2:] == (a[-2], b[-1]) and a[:-2] == b[:-2] == d[:-2]
         _require(ok, f"dot of {a} and {b} does not give {d}")
         _require(self.acc is None or self.acc.type == self.result.type, "accumulator differs")
+        for scale, along in ((self.scale_a, a[-2]), (self.scale_b, b[-1])):
+            if scale is not None:
+                shape, block = shape_of(scale.type), self.block(scale)
+                fits = shape[:-1] == (*a[:-2], along) and shape[-1] == -(-self.k // max(block, 1))
+                _require(fits, f"scales of shape {shape} for a dot of {a} and {b}")
 
 
 @irdl_op_definition

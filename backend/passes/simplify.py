@@ -83,7 +83,7 @@ def _drop_zero_accumulator(op: tile.DotOp) -> None:
         number = float_constant(op.acc)
         zero = int_constant(op.acc) == 0 if number is None else str(number) == "0.0"
         if zero:
-            op.operands = (op.a, op.b)
+            op.drop_accumulator()
 
 
 def _replace_by_equal(op: Operation, scopes: list[Table]) -> bool:

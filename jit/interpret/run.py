@@ -17,7 +17,7 @@ from ..builtin import Builtin, handled_by
 from ..constexpr import constexpr
 from ..names import METHODS as LANGUAGE_METHODS
 from ..source import KernelSource, body_of
-from . import builtins_blocks, builtins_combine, builtins_math, builtins_shape  # noqa: F401 (they register)
+from . import builtins_blocks, builtins_combine, builtins_dot, builtins_math, builtins_shape  # noqa: F401 (they register)
 from .builtins_blocks import InterpBlock
 from .errors import MARK, fail
 from .memory import InterpMemory, Piece

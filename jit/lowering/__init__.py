@@ -8,7 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..values import Operand
-from . import blocks, combine, control, creation, dot, indexing, math, memory, reduce, shape
+from . import (
+    blocks,
+    combine,
+    control,
+    creation,
+    dot,
+    dot_scaled,
+    indexing,
+    math,
+    memory,
+    reduce,
+    shape,
+)
 
 TABLE: dict[str, Callable[..., Operand]] = {
     **creation.TABLE,
@@ -20,6 +32,7 @@ TABLE: dict[str, Callable[..., Operand]] = {
     **indexing.TABLE,
     **combine.TABLE,
     **dot.TABLE,
+    **dot_scaled.TABLE,
     **control.TABLE,
 }
 """Lowerings by builtin name. `range` and `static_range` are read by the parser where they stand in `for`."""

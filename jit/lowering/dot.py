@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xdsl.ir import SSAValue
+
 from dsalang._backend.dialects import tile
 
 from .. import dtypes
@@ -48,16 +50,25 @@ def dot(
         fail(f"input_precision of dot is one of {PRECISIONS[1:]}, not {describe(input_precision)}")
     _check_types(a, b)
     shape = _result_shape(a, b)
-    result, inner = _result_types(a, acc, out_dtype)
-    start: Value | None = None
-    if not (isinstance(acc, Static) and acc.value is None):
-        given = numeric(acc, "acc of dot")
-        if isinstance(given, Value) and given.shape not in ((), shape):
-            fail(f"acc of dot has shape {shape_text(given.shape)}, the product {shape_text(shape)}")
-        if not (isinstance(given, Static) and given.value == 0):
-            start = to_dtype_and_shape(em, given, inner, shape)
-    op = em.add(tile.DotOp(a.ssa, b.ssa, start.ssa if start else None, ir_type(inner, shape)))
+    assert isinstance(a.dtype, dtype)
+    result, inner = result_types(a.dtype, acc, out_dtype, "dot")
+    start = accumulator(em, acc, inner, shape)
+    op = em.add(tile.DotOp(a.ssa, b.ssa, start, ir_type(inner, shape)))
     return cast(em, Value(op.result, inner, shape), result)
+
+
+def accumulator(
+    em: Emitter, acc: Operand, inner: ElementType, shape: tuple[int, ...]
+) -> SSAValue | None:
+    """What a product of a shape is added to; None for zeros."""
+    if isinstance(acc, Static) and acc.value is None:
+        return None
+    given = numeric(acc, "acc of dot")
+    if isinstance(given, Value) and given.shape not in ((), shape):
+        fail(f"acc of dot has shape {shape_text(given.shape)}, the product {shape_text(shape)}")
+    if isinstance(given, Static) and given.value == 0:
+        return None
+    return to_dtype_and_shape(em, given, inner, shape).ssa
 
 
 def _check_types(a: Value, b: Value) -> None:
@@ -88,21 +99,27 @@ def _result_shape(a: Value, b: Value) -> tuple[int, ...]:
     return (*a.shape[:-1], b.shape[-1])
 
 
-def _result_types(a: Value, acc: Operand, out_dtype: Operand) -> tuple[ElementType, ElementType]:
-    """The result's type, and the one in which the machine accumulates."""
-    wanted = static_dtype(out_dtype, "out_dtype of dot")
+def result_types(
+    kind: dtype, acc: Operand, out_dtype: Operand, name: str
+) -> tuple[ElementType, ElementType]:
+    """The result's type of a product of a kind, and the one in which the machine accumulates."""
+    wanted = static_dtype(out_dtype, f"out_dtype of {name}")
     if isinstance(acc, Value):
         wanted = acc.dtype
-    if a.dtype == dtypes.int8:  # the result is int32 whatever out_dtype says, as in Triton
+    if kind == dtypes.int8:  # the result is int32 whatever out_dtype says, as in Triton
         if isinstance(acc, Value) and wanted != dtypes.int32:
-            fail(f"dot of int8 accumulates in int32, not {wanted}", "make acc with dtype=tl.int32")
+            hint = "make acc with dtype=tl.int32"
+            fail(f"{name} of integers accumulates in int32, not {wanted}", hint)
         return dtypes.int32, dtypes.int32
-    if a.dtype == dtypes.float64:
+    if kind == dtypes.float64:
         if isinstance(acc, Value) and wanted != dtypes.float64:
-            fail(f"dot of fp64 accumulates in fp64, not {wanted}", "make acc with dtype=tl.float64")
+            fail(
+                f"{name} of fp64 accumulates in fp64, not {wanted}",
+                "make acc with dtype=tl.float64",
+            )
         return dtypes.float64, dtypes.float64
     if wanted not in (dtypes.float32, dtypes.bfloat16, dtypes.float16):
-        fail(f"dot of {a.dtype} accumulates in fp32, bf16 or fp16, not {wanted}")
+        fail(f"{name} of floats accumulates in fp32, bf16 or fp16, not {wanted}")
     return wanted, dtypes.float32 if wanted == dtypes.float16 else wanted
 
 

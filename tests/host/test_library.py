@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import math
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -292,43 +291,3 @@ def test_mistakes_are_at_the_call(monkeypatch):
     with pytest.raises(dsa.CompileError, match="sort: dim 3 is out of range") as caught:
         run("tl.sort(x, dim=3)", x, ONE, x, monkeypatch)
     assert caught.value.loc.file == "/library/tl.sort(x, dim=3).py"
-
-
-FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
-
-
-def decoded(codes, kind):
-    """Numbers of a microscaling format."""
-    if kind == "e2m1":
-        return np.where(codes & 8, -1, 1) * FP4[codes & 7]
-    types = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
-    return codes.view(types[kind]).astype(np.float64)
-
-
-@BOTH
-@pytest.mark.parametrize(("left", "right"), [("e2m1", "e2m1"), ("e4m3", "e5m2"), ("e5m2", "e2m1")])
-def test_dot_scaled(left, right, interpret, monkeypatch):
-    rng = np.random.default_rng(7)
-    m, n, k = 4, 6, 64
-    codes = []
-    for kind, shape in ((left, (m, k)), (right, (k, n))):
-        top = 16 if kind == "e2m1" else 120
-        codes.append(rng.integers(0, top, shape).astype(np.uint8))
-    scales = [rng.integers(120, 135, (size, 2)).astype(np.uint8) for size in (m, n)]
-    packed = [codes[0], codes[1]]
-    if left == "e2m1":
-        packed[0] = codes[0][:, 0::2] | codes[0][:, 1::2] << 4
-    if right == "e2m1":
-        packed[1] = codes[1][0::2] | codes[1][1::2] << 4
-    a = np.concatenate([packed[0].ravel(), scales[0].ravel()])
-    b = np.concatenate([packed[1].ravel(), scales[1].ravel()])
-    sizes = packed[0].shape, packed[1].shape
-    cut_a, cut_b = packed[0].size, packed[1].size
-    body = (
-        f"tl.dot_scaled(x[:{cut_a}].reshape({sizes[0]}), x[{cut_a}:].reshape({m}, 2), '{left}', "
-        f"y[:{cut_b}].reshape({sizes[1]}), y[{cut_b}:].reshape({n}, 2), '{right}')"
-    )
-    out = run(body, a, b, np.zeros(m * n, np.float32), monkeypatch, interpret)
-    powers = [np.repeat(2.0 ** (s.astype(float) - 127), 32, 1) for s in scales]
-    expected = (decoded(codes[0], left) * powers[0]) @ (decoded(codes[1], right) * powers[1].T)
-    np.testing.assert_allclose(out.reshape(m, n), expected, rtol=1e-5, atol=1e-5)

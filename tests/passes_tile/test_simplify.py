@@ -281,7 +281,7 @@ def test_a_zero_accumulator_is_none() -> None:
     %a = "tile.splat"(%z) : (f32) -> tensor<4x4xf32>
     %i = "tile.splat"(%x) : (!tile.ptr<f32>) -> tensor<4x4x!tile.ptr<f32>>
     %l = "tile.load"(%i) {operandSegmentSizes = array<i32: 1, 0, 0>} : (tensor<4x4x!tile.ptr<f32>>) -> tensor<4x4xf32>
-    %d = "tile.dot"(%l, %l, %a) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %d = "tile.dot"(%l, %l, %a) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}> : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     """
     (op,) = find(run(body + print_value("%d", "tensor<4x4xf32>"), simplify), tile.DotOp)
     assert op.acc is None

@@ -122,7 +122,7 @@ def _may_overwrite(op: Operation, index: int, value: SSAValue) -> bool:
     if isinstance(op, tile.FusedOp):
         return is_pointwise(op, index)
     if isinstance(op, tile.DotOp):
-        return op.acc is not None and index == len(op.operands) - 1 and op.acc is value
+        return op.acc is value and index == 2
     if isinstance(op, scf.ForOp):
         return index >= 3
     return isinstance(op, scf.WhileOp | scf.YieldOp | scf.ConditionOp | tile.MapOp)

@@ -9,9 +9,9 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialects import tile
 from ...dialects.locations import from_ir
-from ...dialects.types import format_of
 from ...errors import CompileError
 from ...formats import Format
+from ...isa.table import SCALE_BLOCK
 from . import glue
 from .constants import is_zeros
 from .emit import Fields, Operand, Placement, View
@@ -100,7 +100,7 @@ def clear_before_loop(p: Placement, dot: tile.DotOp, loop: scf.ForOp) -> None:
 
 def clear(p: Placement, dot: tile.DotOp, target: View) -> None:
     """Write zeros with the tensor engine: a product of length 0."""
-    a, b = (_nothing(target, format_of(v.type)) for v in (dot.a, dot.b))
+    a, b = (Side(_nothing(target, fmt), fmt, None) for fmt in dot.formats)
     m, n = target.shape[-2:]
     _issue(p, a, b, target, (m, n, 0), 0)
 
@@ -123,22 +123,50 @@ def place_dot(p: Placement, op: tile.DotOp, accumulators: Accumulators) -> None:
         accumulate = glue.compare(p, "ne", p.core(loop.body.block.args[0]), p.core(loop.lb))
     elif p.view(op.acc) != target:
         copy(p, p.view(op.acc), target)
-    a, b = (_unit_stride(p, in_sram(p, v)) for v in (op.a, op.b))
-    m, k = a.shape[-2:]
-    n, limit = b.shape[-1], p.target.tensor.max_dim
+    a, b = _sides(p, op)
+    m, n, k, limit = a.view.shape[-2], b.view.shape[-1], op.k, p.target.tensor.max_dim
+    step = limit - limit % SCALE_BLOCK or limit  # scales begin with a block
     for i in range(0, m, limit):
         for j in range(0, n, limit):
             part = target.shifted(i * target.strides[-2] + j * target.strides[-1])
-            for at in range(0, k, limit):
-                size = (min(limit, m - i), min(limit, n - j), min(limit, k - at))
-                left = a.shifted(i * a.strides[-2] + at * a.strides[-1])
-                right = b.shifted(at * b.strides[-2] + j * b.strides[-1])
+            for at in range(0, k, step):
+                size = (min(limit, m - i), min(limit, n - j), min(step, k - at))
+                left, right = a.shifted(i, at, (-2, -1)), b.shifted(j, at, (-1, -2))
                 _issue(p, left, right, part, size, accumulate if at == 0 else 1)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A or B of a product: where it is, what its elements hold, and its scales [M or N, ⌈K / 32⌉]."""
+
+    view: View
+    fmt: Format
+    scales: View | None
+
+    def shifted(self, along: int, k: int, dims: tuple[int, int]) -> Side:
+        """From row `along` of A (column of B) and number k on; `dims` are those two of the view."""
+        strides = [self.view.strides[d] for d in dims]
+        view = self.view.shifted(along * strides[0] + k // self.fmt.per_element * strides[1])
+        scales = self.scales
+        if scales is not None:
+            scales = scales.shifted(along * scales.strides[-2] + k // SCALE_BLOCK)
+        return Side(view, self.fmt, scales)
+
+
+def _sides(p: Placement, op: tile.DotOp) -> list[Side]:
+    sides = []
+    operands = ((op.a, op.scale_a), (op.b, op.scale_b))
+    for (value, scale), fmt in zip(operands, op.formats):
+        scales = None if scale is None else in_sram(p, scale)
+        if scales is not None and scales.strides[-1] != 1 and scales.shape[-1] > 1:
+            scales = contiguous(p, scales)
+        sides.append(Side(_unit_stride(p, in_sram(p, value)), fmt, scales))
+    return sides
 
 
 def _check_formats(p: Placement, op: tile.DotOp) -> None:
     rates = p.target.tensor.macs_per_cycle
-    for name in (format_of(v.type).name for v in (op.a, op.b)):
+    for name in (fmt.name for fmt in op.formats):
         if name not in rates:
             raise CompileError(
                 f"the tensor engine of target {p.target.name!r} does not multiply {name}",
@@ -162,8 +190,8 @@ def _is_transposed(view: View) -> bool:
 
 def _issue(
     p: Placement,
-    a: View,
-    b: View,
+    a: Side,
+    b: Side,
     d: View,
     size: tuple[int, int, int],
     accumulate: Operand,
@@ -180,12 +208,18 @@ def _issue(
         ldd=d.strides[-2],
         batch_d=d.strides[0] if len(d.shape) == 3 else 0,
     )
-    for name, view in (("a", a), ("b", b)):
+    for name, side in (("a", a), ("b", b)):
+        view = side.view
         plain = _is_plain(view)
         fields.put(f"trans_{name}", int(not plain))
         fields.put(f"ld{name}", view.strides[-2] if plain else view.strides[-1])
         fields.put(f"batch_{name}", view.strides[0] if len(view.shape) == 3 else 0)
         fields.put_view(name, view)
+        if side.scales is not None:
+            scales = side.scales
+            fields.put_view(f"scale_{name}", scales)
+            fields.put(f"ld_scale_{name}", scales.strides[-2])
+            fields.put(f"batch_scale_{name}", scales.strides[0] if len(scales.shape) == 3 else 0)
     fields.put_view("d", d)
     fields.put("accumulate", accumulate)
     fields.issue(p, "mma")
