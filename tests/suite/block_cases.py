@@ -84,7 +84,7 @@ def matmul_int4_groups() -> Case:
     x = normal("int4x", m, k).astype(BF16)
     codes, scales = grouped("int4w", n, k, 128, UINT4)
     weights = ((codes.astype(F32) - 8).astype(BF16) * np.repeat(scales, 128, 1)).astype(BF16)
-    meta = {"BLOCK_M": 16, "BLOCK_N": 64, "GROUP": 128}
+    meta = {"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 256, "GROUP": 128}
     args, out = (x, packed(codes), scales), np.zeros((m, n), F32)
     return launched(
         "matmul_int4_groups", kernels.matmul_int4, args, size, meta, out, f64(x) @ f64(weights).T

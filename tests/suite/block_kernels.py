@@ -33,22 +33,24 @@ def matmul_channels(
 @dsa.jit
 def matmul_int4(
     x, w, scale, y, M, N, K,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """4-bit weights with the zero point 8 and a scale per GROUP of them, dequantised to the type of x."""
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     keep_m, keep_n = rows[:, None] < M, columns[:, None] < N
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for k in range(0, K, GROUP):
-        inner = k + tl.arange(0, GROUP)
-        pairs = k // 2 + tl.arange(0, GROUP // 2)
+    for k in range(0, K, BLOCK_K):
+        inner = k + tl.arange(0, BLOCK_K)
+        pairs = k // 2 + tl.arange(0, BLOCK_K // 2)
+        groups = k // GROUP + tl.arange(0, BLOCK_K // GROUP)
         x_tile = tl.load(x + rows[:, None] * K + inner[None, :], mask=keep_m, other=0.0)
         bytes = tl.load(w + columns[:, None] * (K // 2) + pairs[None, :], mask=keep_n, other=0)
-        codes = tl.interleave(bytes & 15, bytes >> 4)
-        factor = tl.load(scale + columns * (K // GROUP) + k // GROUP, mask=columns < N, other=0.0)
-        weights = (codes.to(x.dtype.element_ty) - 8.0) * factor[:, None]
-        acc = tl.dot(x_tile, tl.trans(weights), acc)
+        scale_at = scale + columns[:, None] * (K // GROUP) + groups[None, :]
+        factors = tl.load(scale_at, mask=keep_n, other=0.0)
+        codes = tl.interleave(bytes & 15, bytes >> 4).reshape(BLOCK_N, BLOCK_K // GROUP, GROUP)
+        weights = (codes.to(x.dtype.element_ty) - 8.0) * factors[:, :, None]
+        acc = tl.dot(x_tile, tl.trans(weights.reshape(BLOCK_N, BLOCK_K)), acc)
     y_at = y + rows[:, None] * N + columns[None, :]
     tl.store(y_at, acc.to(y.dtype.element_ty), mask=keep_m & (columns[None, :] < N))
 
