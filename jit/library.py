@@ -194,7 +194,6 @@ def scatter_tensor_descriptor(desc: Any, value: Any, x_offsets: Any, y_offset: A
 
 
 @defined()
-@defined()
 def atomic_poll(
     pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None
 ) -> Any:

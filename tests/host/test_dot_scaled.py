@@ -179,7 +179,7 @@ MISTAKES = {
     "x, x, 'e4m3', y, None, 'e4m3'": r"lhs_scale of dot_scaled has shape \[8, 32\], not \[8, 1\]",
     "x, None, 'e4m3', y, 1, 'e4m3'": "rhs_scale of dot_scaled is a tile of uint8",
     "x, None, 'e4m3', y, None, 'e4m3', lhs_k_pack=False": "lhs_k_pack=False is for packed formats",
-    "x, None, 'int8', y, None, 'int8', out_dtype=tl.float16": "accumulates in int32",
+    "x, None, 'int8', y, None, 'int8', tl.zeros((8, 8), tl.float32)": "accumulates in int32",
 }
 
 
