@@ -222,7 +222,7 @@ def _false(*args: object) -> bool:
 
 @constexpr_function
 def _current_target() -> SimpleNamespace:
-    return SimpleNamespace(backend="dsa", arch="dsa", warp_size=1)
+    return SimpleNamespace(backend="cpu", arch="dsa", warp_size=1)
 
 
 target_info = SimpleNamespace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
@@ -10,6 +11,7 @@ from dsalang._backend.errors import DeviceError, SramOverflowError
 from dsalang._jit.composite import TensorDescriptor
 from dsalang._jit.decorator import JITFunction
 from dsalang._jit.machine import resolve
+from dsalang._jit.stand_ins import MockTensor, reinterpret
 from dsalang._jit.tuning import Autotuner, Config, Heuristics
 
 T = TypeVar("T")
@@ -28,6 +30,19 @@ OutOfResources = SramOverflowError
 """Raised when a kernel's tiles do not fit the machine's memory."""
 
 
+@dataclass(frozen=True)
+class GPUTarget:
+    """What `get_current_target` gives: torch's name of the device with the arrays, the machine's name, 1."""
+
+    backend: str
+    arch: int | str
+    warp_size: int
+
+
+def set_allocator(allocator: Any) -> None:
+    """Accepted: tensor descriptors that kernels make need no memory here."""
+
+
 class Utils:
     """Facts about the machine."""
 
@@ -38,6 +53,7 @@ class Utils:
             "max_shared_mem": target.sram_bytes,
             "multiprocessor_count": target.cores,
             "max_num_regs": 65536,
+            "max_threads_per_sm": 1024,
             "warpSize": 1,
             "sm_clock_rate": int(target.clock_mhz * 1000),
             "mem_clock_rate": int(target.clock_mhz * 1000),
@@ -50,9 +66,26 @@ class ActiveDriver:
 
     utils = Utils()
 
-    def get_current_target(self) -> Any:
-        """The machine: backend, name, and threads that run in lockstep."""
-        return SimpleNamespace(backend="dsa", arch=resolve(None).name, warp_size=1)
+    @classmethod
+    def is_active(cls) -> bool:
+        """Always."""
+        return True
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """What measures launches: `dsalang.testing.do_bench`."""
+        from dsalang.testing import do_bench
+
+        return do_bench
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """Nothing has to be emptied between measurements."""
+
+    def clear_cache(self, cache: Any) -> None:
+        """Nothing has to be emptied between measurements."""
+
+    def get_current_target(self) -> GPUTarget:
+        """The machine. Its backend is "cpu": libraries take that for the torch device of their tensors."""
+        return GPUTarget("cpu", resolve(None).name, 1)
 
     def get_current_device(self) -> int:
         """The number of the device."""
@@ -80,8 +113,28 @@ class ActiveDriver:
         )  # fmt: skip
 
 
-driver = SimpleNamespace(active=ActiveDriver(), set_active=lambda chosen: None)
+class Driver:
+    """Which machine runs kernels. There is one; what chooses between several is accepted."""
+
+    active = default = ActiveDriver()
+
+    def set_active(self, chosen: Any) -> None:
+        """Accepted."""
+
+    def reset_active(self) -> None:
+        """Accepted."""
+
+    def set_active_to_cpu(self) -> None:
+        """Accepted: tensors are the host's."""
+
+    def get_active_gpus(self) -> list[Any]:
+        """There are none."""
+        return []
+
+
+driver = Driver()
 
 __all__ = [
-    "Autotuner", "Config", "DeviceError", "Heuristics", "JITFunction", "KernelInterface", "OutOfResources", "TensorDescriptor", "driver",
+    "Autotuner", "Config", "DeviceError", "GPUTarget", "Heuristics", "JITFunction", "KernelInterface", "MockTensor", "OutOfResources",
+    "TensorDescriptor", "driver", "reinterpret", "set_allocator",
 ]  # fmt: skip

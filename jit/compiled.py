@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsalang._backend import formats
 from dsalang._backend.errors import InternalError, LaunchError, UserError
 from dsalang._backend.image.model import Image
+from dsalang._backend.isa.table import VECTOR_REGISTERS
 from dsalang._backend.resident import FLAG
 from dsalang._backend.target import Target
 from dsalang._runtime.files import write_for_user
@@ -26,14 +27,26 @@ if TYPE_CHECKING:
 
     from dsalang._backend.predict import Prediction
 
+    from .decorator import JITFunction
+
 _NONE: Mapping[str, bool | int | float] = {}
 TEXTS = ("tile", "dsa", "asm", "llvm", "riscv")
 """What `CompiledKernel.text` holds."""
 
 
+class Metadata(dict[str, Any]):
+    """Facts about a compiled kernel by name, also as attributes: `metadata["name"]`, `metadata.name`."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"metadata has no {name!r}; it has {', '.join(self)}") from None
+
+
 @dataclass(frozen=True, eq=False)
 class CompiledKernel:
-    """A kernel compiled for a specialisation and a target.
+    """A kernel compiled for a specialisation and a target. `kernel[grid](*args)` launches it.
 
     `text` maps "tile" (IR of the front end), "dsa" (IR after all passes), "asm" (instructions, vector
     programs, SRAM map, semaphores), "llvm" (the glue) and "riscv" (its machine code) to text, made when asked.
@@ -44,15 +57,53 @@ class CompiledKernel:
     target: Target
     image: Image
     text: Mapping[str, str] = field(init=False, repr=False)
+    function: JITFunction | None = field(default=None, repr=False)
+
+    n_regs = VECTOR_REGISTERS
+    """Registers that a vector program may use: what host code that counts GPU registers is told."""
+    n_spills = 0
+    """Values that did not fit them; the compiler splits programs instead."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", _Texts(self))
 
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """Name, target, signature, constants, facts, SRAM bytes and counts, as plain values."""
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """The kernel ready to be launched on a grid.
+
+        Arguments are all of the kernel's in order; constexpr ones may be left out, those that the kernel was compiled with
+        hold in any case.
+        """
+        if self.function is None:
+            raise LaunchError(f"{self.image.name} was compiled without a function to launch")
+        return partial(self._launch, grid)
+
+    def _launch(self, grid: Any, *args: Any, **kwargs: Any) -> Any:
+        assert self.function is not None
+        names = [param.name for param in self.source.params]
+        if len(args) > len(names):
+            return self.function[grid](*args, **kwargs)  # which refuses it
         spec = self.specialization
-        return {
+        own = {param.name for param in self.source.params if param.constexpr}
+        values = {**dict(zip(names, args)), **kwargs}
+        values |= {name: value for name, value in spec.constants.items() if name in own}
+        return self.function[grid](**values, target=self.target)
+
+    def _init_handles(self) -> None:
+        """Accepted for Triton's sake: there is nothing to load before a launch."""
+
+    @property
+    def asm(self) -> Mapping[str, str]:
+        """The same as `text`."""
+        return self.text
+
+    @property
+    def metadata(self) -> Metadata:
+        """Name, target, signature, constants, facts, SRAM bytes and counts, as plain values.
+
+        `shared`, `num_warps`, `num_ctas`: what Triton's host code asks for; `shared` is the SRAM in use.
+        """
+        spec = self.specialization
+        facts = {
             "name": self.image.name,
             "target": self.image.target,
             "target_digest": self.image.target_digest,
@@ -71,6 +122,7 @@ class CompiledKernel:
             "semaphores": len(self.image.credits),
             "code_bytes": len(self.image.code),
         }
+        return Metadata(facts, shared=self.image.sram_bytes, num_warps=1, num_ctas=1)
 
     def predict(self, grid: Any, values: Mapping[str, bool | int | float] = _NONE) -> Prediction:
         """How long a launch takes, without running it.

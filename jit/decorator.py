@@ -27,6 +27,7 @@ from .repeat import Guard, call_key, kept
 from .schedule import Request, check_deadline, compiled_grid, fixed
 from .source import EMPTY, KernelSource
 from .specialize import Specialization, from_signature, specialize
+from .stand_ins import MockTensor
 
 if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
@@ -225,9 +226,19 @@ class JITFunction:
             raise error.with_traceback(None) from None
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> CompiledKernel:
-        """Compile what a launch with these arguments would run, also for this host, without running it."""
+        """Compile what a launch with these arguments would run, also for this host, without running it.
+
+        In place of an array stands, where there is none yet, the type of its elements: `tl.float32` or torch's.
+        """
         from .compiled import CompiledKernel
 
+        constants = {param.name for param in self.source.params if param.constexpr}
+        wrap = MockTensor.wrap_dtype
+        args = (
+            tuple(a if p.name in constants else wrap(a) for p, a in zip(self.source.params, args))
+            + args[len(self.source.params) :]
+        )
+        kwargs = {n: a if n in constants else wrap(a) for n, a in kwargs.items()}
         try:
             spec, arguments, _, options = self._prepare(args, dict(kwargs), grid)
             spec, target, _ = self._placed(spec, arguments, options)
@@ -237,7 +248,7 @@ class JITFunction:
                 from .engines import prepare_host
 
                 prepare_host(image, target, self._key(spec, target))
-            return CompiledKernel(self.source, spec, target, image)
+            return CompiledKernel(self.source, spec, target, image, self)
         except UserError as error:
             raise error.with_traceback(None) from None
 
@@ -445,7 +456,7 @@ class JITFunction:
             chosen = resolve(target)
             image = self._image(spec, chosen)
             check_deadline(image, chosen, wanted.deadline_us, self.source)
-            return CompiledKernel(self.source, spec, chosen, image)
+            return CompiledKernel(self.source, spec, chosen, image, self)
         except UserError as error:
             raise error.with_traceback(None) from None
 

@@ -137,7 +137,7 @@ def strided_view(
     return ArrayView(fmt, address, start, stop, writable, owner)
 
 
-_TORCH_FORMATS = {
+TORCH_FORMATS = {
     "torch.bool": "int1",
     "torch.float16": "fp16",
     "torch.bfloat16": "bf16",
@@ -156,9 +156,9 @@ def _torch_view(tensor: Any, name: str) -> ArrayView:
             f"argument {name!r} is a tensor of layout {tensor.layout}; only strided tensors have addresses",
             hint=f"pass {name}.to_dense()",
         )
-    if str(tensor.dtype) not in _TORCH_FORMATS:
+    if str(tensor.dtype) not in TORCH_FORMATS:
         raise _no_format(name, str(tensor.dtype))
-    fmt = by_name(_TORCH_FORMATS[str(tensor.dtype)])
+    fmt = by_name(TORCH_FORMATS[str(tensor.dtype)])
     strides = [s * fmt.bytes for s in tensor.stride()]
     return strided_view(fmt, tensor.data_ptr(), tuple(tensor.shape), strides, True, tensor)
 
