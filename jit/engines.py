@@ -12,7 +12,7 @@ from dsalang._runtime.residency import Sram
 from . import knobs
 from .arguments import Arguments
 from .folder import open_cache
-from .launch import Grid, bits_of, kept_by, memory_of
+from .launch import Grid, bits_of, kept_by, memory_beyond, memory_of
 
 if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
@@ -108,6 +108,9 @@ def _engine(
             program = program_of(find_image, target, key, name == "fast")
             values = bits_of(arguments, [name for name, _ in program.outline.arguments], flag)
             options = FastOptions(timeline=timeline, kept=kept)
+            if program.outline.beyond:
+                found = memory_beyond(arguments)
+                return lambda: program.launch(values, grid, found(), options).run()
             return program.launch(values, grid, memory, options).run
         except UnsuitedError:
             name = "reference" if name == "fast" else name
@@ -120,13 +123,17 @@ def _engine(
         seed=knobs.SEED.get(),
         kept=kept,
     )
+    engine: Callable[..., Run] = run
     image = find_image()
     values = bits_of(arguments, [argument.name for argument in image.arguments], flag)
     if name == "riscv":
         from dsalang._runtime.riscv.engine import run as run_riscv
 
-        return partial(run_riscv, image, target, values, grid, memory, slow)
-    return partial(run, image, target, values, grid, memory, slow)
+        engine = run_riscv
+    if image.beyond:
+        found = memory_beyond(arguments)
+        return lambda: engine(image, target, values, grid, found(), slow)
+    return partial(engine, image, target, values, grid, memory, slow)
 
 
 def program_of(

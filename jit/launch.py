@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from dsalang._backend.errors import LaunchError
 from dsalang._backend.formats import Format
 from dsalang._backend.resident import FLAG
-from dsalang._runtime.arrays import extents_of
+from dsalang._runtime.arrays import ArrayView, extents_of
 from dsalang._runtime.memory import Memory, Segment
 from dsalang._runtime.residency import Sources
 
@@ -72,11 +73,33 @@ def _size(size: Any, grid: Any) -> int:
 
 def memory_of(arguments: Arguments) -> Memory:
     """The arrays of a launch as the machine's memory, at their real addresses."""
-    extents, _ = extents_of(list(arguments.pointers.items()))
+    return _memory(list(arguments.pointers.items()))
+
+
+def memory_beyond(arguments: Arguments) -> Callable[[], Memory]:
+    """A function that finds, each time anew, the same memory with the arrays that integers in it point to."""
+    # What is kept for the next launch must not keep arrays alive.
+    views = {n: replace(view, owner=None) for n, view in arguments.pointers.items()}
+    light = Arguments(views, arguments.scalars)
+    return lambda: _memory([*views.items(), *arrays_behind(light)])
+
+
+def _memory(views: list[tuple[str, ArrayView]]) -> Memory:
+    extents, _ = extents_of(views)
     return Memory(
         Segment(extent.start, extent.bytes(), "/".join(extent.names), extent.writable)
         for extent in extents
     )
+
+
+def arrays_behind(arguments: Arguments) -> list[tuple[str, ArrayView]]:
+    """The arrays that integers among the arguments point to."""
+    from dsalang._runtime.live_arrays import pointed_to
+
+    numbers = [
+        (name, int(value)) for name, (kind, value) in arguments.scalars.items() if kind.is_int()
+    ]
+    return pointed_to(list(arguments.pointers.items()), numbers)
 
 
 def argument_bits(arguments: Arguments, name: str) -> int:
@@ -138,9 +161,14 @@ def run_interpreted(
             values[name] = InterpTile(_stored(value, kind_.format), kind_)
     extents, _ = extents_of(list(arguments.pointers.items()))
     pieces = [Piece(e.start, e.bytes(), e.names, e.writable) for e in extents]
+
+    def beyond() -> list[Piece]:
+        views = [*arguments.pointers.items(), *arrays_behind(arguments)]
+        return [Piece(e.start, e.bytes(), e.names, e.writable) for e in extents_of(views)[0]]
+
     for name, composite in composites(spec.constants).items():
         values[name] = composite.build(values.__getitem__, put_together)
-    interpret(source, {p.name: values[p.name] for p in source.params}, pieces, grid)
+    interpret(source, {p.name: values[p.name] for p in source.params}, pieces, grid, beyond)
     return Interpreted(source.name)
 
 

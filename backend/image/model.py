@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..errors import Loc
-from ..isa.table import Instruction
+from ..isa.table import BY_NAME, Instruction
 from ..isa.vprog import VectorProgram
 
 
@@ -149,3 +149,11 @@ class Image:
         """SRAM used without what stays between launches, one past the last byte."""
         ends = (r.address + r.stride_bytes * r.slots for r in self.rings if not r.kept)
         return min(self.sram_bytes, max(ends, default=0))
+
+    @property
+    def beyond(self) -> bool:
+        """Whether instructions access HBM by pointers that are no arguments, such as those loaded from memory."""
+        return any(
+            template.hbm_arg < 0 and "hbm" in BY_NAME[template.instruction.op].by_name
+            for template in self.templates
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,11 +25,27 @@ class Piece(NamedTuple):
 
 
 class InterpMemory:
-    """The pieces of memory that a kernel may touch, at their real addresses."""
+    """The pieces of memory that a kernel may touch, at their real addresses.
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
+    `beyond` gives all of them with those that only pointers in memory lead to; it is asked where an access is outside.
+    """
+
+    def __init__(
+        self, pieces: Sequence[Piece], beyond: Callable[[], Sequence[Piece]] | None = None
+    ) -> None:
+        self._beyond = beyond
+        self._set(pieces)
+
+    def _set(self, pieces: Sequence[Piece]) -> None:
         self._pieces = sorted(pieces, key=lambda p: p.start)
         self._starts = np.array([p.start for p in self._pieces], np.int64)
+
+    def _more(self) -> bool:
+        """Take in what pointers in memory point to, once; False when that has been done."""
+        beyond, self._beyond = self._beyond, None
+        if beyond is not None:
+            self._set(beyond())
+        return beyond is not None
 
     def load(self, addresses: Addresses, mask: Mask, storage: np.dtype[Any]) -> Array:
         """Elements at the addresses; zeros where the mask is false."""
@@ -58,6 +74,8 @@ class InterpMemory:
             return []
         targets = flat[active]
         if not self._pieces:
+            if self._more():
+                return self._split(flat, keep, size, action)
             raise self._outside(int(targets[0]), size, action)
         number = np.searchsorted(self._starts, targets, side="right") - 1
         found = []
@@ -67,6 +85,8 @@ class InterpMemory:
             offsets = targets[chosen] - piece.start
             bad = (offsets < 0) | (offsets + size > piece.data.size)
             if bad.any():
+                if self._more():
+                    return self._split(flat, keep, size, action)
                 raise self._outside(int(targets[chosen][bad][0]), size, action)
             found.append((piece, active[chosen], offsets))
         return found

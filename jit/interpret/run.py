@@ -34,6 +34,7 @@ def interpret(
     arguments: Mapping[str, Any],
     pieces: Sequence[Piece],
     grid: tuple[int, int, int],
+    beyond: Callable[[], Sequence[Piece]] | None = None,
 ) -> None:
     """Run every program of a grid; program id 0 varies fastest.
 
@@ -42,8 +43,9 @@ def interpret(
         arguments: a value for each parameter: InterpTile, or a constant.
         pieces: the memory that the kernel may touch.
         grid: the three sizes, each at least 1.
+        beyond: the memory with what pointers in memory lead to.
     """
-    session = Session(InterpMemory(pieces), grid, calls=[source])
+    session = Session(InterpMemory(pieces, beyond), grid, calls=[source])
     function = _function(session, source)
     token = enter(session)
     try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .plan import Row
 
-FORMAT = 1
+FORMAT = 2
 """How outlines are written; part of the key of the files that hold one."""
 
 
@@ -32,6 +32,7 @@ class Outline(NamedTuple):
     Attributes:
         arguments: name and format of each.
         ordered: cores run one after the other: atomics take turns, and printed lines come core by core.
+        beyond: as in `Image`.
         operands: the most run-time operands that an instruction has.
         columns: figures per template, by name (`plan.Row`).
         taker: per semaphore the engine that waits for it.
@@ -42,6 +43,7 @@ class Outline(NamedTuple):
     arguments: Sequence[tuple[str, str]]
     sram_bytes: int
     ordered: bool
+    beyond: bool
     operands: int
     columns: Mapping[str, Sequence[int]]
     taker: Sequence[int]
@@ -66,6 +68,7 @@ def outline_of(image: Image, target: Target, rows: Sequence[Row], taker: Sequenc
         tuple((argument.name, argument.fmt) for argument in image.arguments),
         image.sram_bytes,
         bool(image.prints) or any(row.name == "dma.atomic" for row in rows),
+        image.beyond,
         max((len(row.prepared.open) for row in rows), default=0),
         {name: [int(getattr(row, name)) for row in rows] for name in names},
         tuple(map(int, taker)),
