@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -138,6 +139,10 @@ def _rest() -> dict[str, Mapping[str, Any]]:
         "triton.testing": _public(testing),
         "triton.errors": {"TritonError": UserError},
         "triton.knobs": vars(_knobs()),
+        "triton.profiler": {
+            **dict.fromkeys(("start", "activate", "deactivate", "finalize"), _nothing),
+            "scope": _scope,
+        },
         "triton.compiler": {"CompilationError": CompileError, **compiler},
         "triton.compiler.errors": {"CompilationError": CompileError},
         "triton.compiler.compiler": {**compiler, "ASTSource": _Never, "make_backend": _no_backend},
@@ -162,6 +167,14 @@ def _no_backend(target: Any) -> Any:
     raise LaunchError(
         "dsalang has none of Triton's compiler backends", hint="use kernel.compile or warmup"
     )
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Accepted: `kernel.profile` tells where time goes."""
+
+
+def _scope(*args: Any, **kwargs: Any) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 def _same(value: Any, *args: Any, **kwargs: Any) -> Any:

@@ -60,7 +60,8 @@ def _integers(view: ArrayView) -> NDArray[np.uint64]:
     if view.fmt.name not in ("int64", "uint64") or not size:
         return np.empty(0, np.uint64)
     raw = (ctypes.c_uint8 * size).from_address(view.start)
-    return np.frombuffer(raw, np.uint64).copy()
+    found: NDArray[np.uint64] = np.ctypeslib.as_array(raw).view(np.uint64).copy()
+    return found
 
 
 class _Alive:
