@@ -114,7 +114,7 @@ class MXScaleTensor(_Coded):
         """The scales as a tensor of a float type."""
         torch = _torch()
         codes = self.data.to(torch.int32)
-        values = torch.ldexp(torch.ones(1, device=codes.device), codes - SCALE_BIAS)
+        values = torch.exp2((codes - SCALE_BIAS).to(torch.float64)).to(torch.float32)
         return values.masked_fill(codes == SCALE_NAN, math.nan).to(dtype)
 
     def _encode(self, numbers: Any) -> Any:
