@@ -10,25 +10,14 @@ from typing import Any
 from dsalang._backend.errors import CompileError, LaunchError, UserError
 from dsalang._jit.composite import TensorDescriptor
 from dsalang._jit.constexpr import constexpr, constexpr_function
+from dsalang._jit.dtypes import from_name
+from dsalang._jit.reinterpret import TensorWrapper
 from dsalang._jit.version import compiler_version
+
+from .compat_knobs import knobs
 
 VERSION = "3.4.0"
 """The version of Triton whose language this is; libraries choose between names by it."""
-
-KNOBS: dict[str, dict[str, Any]] = {
-    "runtime": {
-        "interpret": False, "debug": False, "override_arch": None, "launch_enter_hook": None,
-        "launch_exit_hook": None, "jit_cache_hook": None, "jit_post_compile_hook": None,
-        "kernel_load_start_hook": None, "kernel_load_end_hook": None,
-    },
-    "compilation": {"always_compile": False, "disable_line_info": False, "override": False, "dump_ir": False,
-                    "instrumentation_mode": "", "listener": None, "front_end_debugging": False},
-    "autotuning": {"cache": False, "print": False},
-    "cache": {"dir": None, "manager_class": None},
-    "language": {"default_fp_fusion": True},
-    "build": {}, "nvidia": {}, "amd": {}, "proton": {"disable": True}, "redis": {},
-}  # fmt: skip
-"""What `triton.knobs` holds: libraries read and set these; none changes anything here."""
 
 
 def modules() -> dict[str, ModuleType]:
@@ -52,6 +41,8 @@ def _public(module: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(module).items() if name[0] != "_"}
 
 
+_ERRORS = {"TritonError": UserError, "CompilationError": CompileError}
+
 _TOP = (
     "jit", "autotune", "heuristics", "Config", "cdiv", "next_power_of_2", "constexpr_function", "JITFunction",
 )  # fmt: skip
@@ -65,9 +56,9 @@ def _top() -> dict[str, Mapping[str, Any]]:
     names |= {name: getattr(runtime, name) for name in ("KernelInterface", "OutOfResources")}
     return {
         "triton": {
-            **names, "__version__": VERSION, "CompilationError": CompileError, "TritonError": UserError,
+            **names, **_ERRORS, "__version__": VERSION,
             "set_allocator": runtime.set_allocator, "reinterpret": runtime.reinterpret,
-            "must_use_result": _same, "MockTensor": runtime.MockTensor,
+            "must_use_result": _same, "MockTensor": runtime.MockTensor, "TensorWrapper": TensorWrapper,
         },
     }  # fmt: skip
 
@@ -78,6 +69,7 @@ def _language() -> dict[str, Mapping[str, Any]]:
     math, libdevice = _public(language.math), _public(language.libdevice)
     functions = _public(language)
     functions["_experimental_make_tensor_descriptor"] = functions["make_tensor_descriptor"]
+    functions["str_to_ty"] = _str_to_ty
     table: dict[str, Mapping[str, Any]] = {
         "triton.language": functions,
         "triton.language.core": {**functions, "CONSTEXPR_0": constexpr(0)},
@@ -108,6 +100,7 @@ def _runtime() -> dict[str, Mapping[str, Any]]:
     kernels = {
         "JITFunction": runtime.JITFunction, "KernelInterface": runtime.KernelInterface, "jit": dsalang.jit,
         "reinterpret": runtime.reinterpret, "MockTensor": runtime.MockTensor, "constexpr_function": constexpr_function,
+        "TensorWrapper": TensorWrapper, "type_canonicalisation_dict": _canonical_types(),
     }  # fmt: skip
     return {
         "triton.runtime": {**_public(runtime), **tuning, **kernels},
@@ -121,11 +114,17 @@ def _runtime() -> dict[str, Mapping[str, Any]]:
         "triton.runtime.autotuner": {**tuning, "OutOfResources": runtime.OutOfResources},
         "triton.runtime.errors": {
             "OutOfResources": runtime.OutOfResources,
-            "InterpreterError": UserError,
+            "InterpreterError": CompileError,
         },
-        "triton.runtime.cache": {"triton_key": compiler_version, "knobs": _knobs()},
+        "triton.runtime.cache": {
+            "triton_key": compiler_version,
+            "knobs": SimpleNamespace(**knobs()),
+        },
         "triton.runtime.interpreter": {"InterpretedFunction": _Never},
-        "triton.runtime._allocation": {"set_allocator": runtime.set_allocator},
+        "triton.runtime._allocation": {
+            "NullAllocator": _nothing,
+            "set_allocator": runtime.set_allocator,
+        },
     }
 
 
@@ -137,14 +136,14 @@ def _rest() -> dict[str, Mapping[str, Any]]:
     compiler = {"CompiledKernel": dsalang.CompiledKernel, "triton_key": compiler_version}
     return {
         "triton.testing": _public(testing),
-        "triton.errors": {"TritonError": UserError},
-        "triton.knobs": vars(_knobs()),
+        "triton.errors": _ERRORS,
+        "triton.knobs": knobs(),
         "triton.profiler": {
             **dict.fromkeys(("start", "activate", "deactivate", "finalize"), _nothing),
             "scope": _scope,
         },
-        "triton.compiler": {"CompilationError": CompileError, **compiler},
-        "triton.compiler.errors": {"CompilationError": CompileError},
+        "triton.compiler": {**_ERRORS, **compiler},
+        "triton.compiler.errors": _ERRORS,
         "triton.compiler.compiler": {**compiler, "ASTSource": _Never, "make_backend": _no_backend},
         "triton.backends": {"backends": {}},
         "triton.backends.compiler": target,
@@ -152,11 +151,6 @@ def _rest() -> dict[str, Mapping[str, Any]]:
         "triton.tools.tensor_descriptor": {"TensorDescriptor": TensorDescriptor},
         "triton.tools.mxfp": {name: getattr(mxfp, name) for name in ("MXFP4Tensor", "MXScaleTensor")},
     }  # fmt: skip
-
-
-def _knobs() -> SimpleNamespace:
-    groups = {name: SimpleNamespace(**values) for name, values in KNOBS.items()}
-    return SimpleNamespace(**groups)
 
 
 class _Never:
@@ -189,3 +183,19 @@ def _log2(n: int) -> int:
 @constexpr_function
 def _is_power_of_two(n: int) -> bool:
     return n > 0 and n & (n - 1) == 0
+
+
+def _str_to_ty(name: str, constants: object = None) -> Any:
+    """The type that a signature names."""
+    return from_name(name)
+
+
+def _canonical_types() -> dict[str, str]:
+    """Names of dtypes as torch, numpy and Triton write them, to the ones of signatures."""
+    found = {**dict.fromkeys(("bool", "int1"), "u1"), "bfloat16": "bf16"}
+    for bits in (8, 16, 32, 64):
+        found |= {f"int{bits}": f"i{bits}", f"uint{bits}": f"u{bits}", f"float{bits}": f"fp{bits}"}
+    del found["float8"]
+    for short, *others in (("e4nv", "_e4m3fn"), ("e5", "_e5m2"), ("e4b15",), ("e5b16",), ("e4b8",)):
+        found |= dict.fromkeys((f"float8{n}" for n in (short, *others)), f"fp8{short}")
+    return found

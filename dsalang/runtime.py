@@ -11,7 +11,8 @@ from dsalang._backend.errors import DeviceError, SramOverflowError
 from dsalang._jit.composite import TensorDescriptor
 from dsalang._jit.decorator import JITFunction
 from dsalang._jit.machine import resolve
-from dsalang._jit.stand_ins import MockTensor, reinterpret
+from dsalang._jit.mock_tensor import MockTensor
+from dsalang._jit.reinterpret import reinterpret
 from dsalang._jit.tuning import Autotuner, Config, Heuristics
 
 T = TypeVar("T")

@@ -23,11 +23,11 @@ from .interpret import session
 from .interpret.errors import fail
 from .launch import Grid, grid_of, run_interpreted
 from .machine import resolve
+from .mock_tensor import MockTensor
 from .repeat import Guard, call_key, kept
 from .schedule import Request, check_deadline, compiled_grid, fixed
 from .source import EMPTY, KernelSource
 from .specialize import Specialization, from_signature, specialize
-from .stand_ins import MockTensor
 
 if TYPE_CHECKING:
     from dsalang._backend.image.model import Image

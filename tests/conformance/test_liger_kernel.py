@@ -198,7 +198,9 @@ def test_kl_divergence(ops, reduction, log_target):
         lambda x: ops.LigerKLDivLossFunction.apply(
             F.log_softmax(x, -1), target, reduction, log_target
         ),
-        lambda x: F.kl_div(F.log_softmax(x, -1), target, reduction=reduction, log_target=log_target),
+        lambda x: F.kl_div(
+            F.log_softmax(x, -1), target, reduction=reduction, log_target=log_target
+        ),
         [numbers(ROWS, CLASSES)],
     )
 

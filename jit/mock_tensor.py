@@ -1,46 +1,13 @@
-"""Objects that stand for arrays: an array read as another type, and a type without an array."""
+"""Types in place of arrays, where a kernel is compiled before there are any."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from dsalang._backend.errors import LaunchError
-from dsalang._runtime.arrays import ArrayView, view_of
+from dsalang._runtime.arrays import TORCH_FORMATS, ArrayView
 
 from .dtypes import dtype, from_name
-
-
-class Reinterpreted:
-    """An array whose bytes are passed to kernels as elements of another type of the same size.
-
-    Attributes other than `dtype` are those of the array, which is `base`.
-    """
-
-    def __init__(self, base: Any, kind: dtype) -> None:
-        self.base, self.dtype = base, kind
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.base, name)
-
-    def __repr__(self) -> str:
-        return f"Reinterpreted({self.base!r} as {self.dtype})"
-
-    def __dsa_view__(self, name: str) -> ArrayView:
-        view = view_of(self.base, name)
-        fmt = self.dtype.format
-        if fmt.bytes != view.fmt.bytes:
-            raise LaunchError(
-                f"argument {name!r} has elements of {view.fmt.bytes} bytes, which cannot be read as {fmt.name}"
-            )
-        return replace(view, fmt=fmt)
-
-
-def reinterpret(tensor: Any, dtype: Any) -> Any:
-    """An array, the memory of which kernels see as elements of `dtype`; nothing is copied."""
-    kind: Any = from_name(dtype) if isinstance(dtype, str) else dtype
-    base = tensor.base if isinstance(tensor, Reinterpreted) else tensor
-    return Reinterpreted(base, kind)
 
 
 class MockTensor:
@@ -76,8 +43,6 @@ class MockTensor:
 def _torch_type(value: object) -> dtype | None:
     if type(value).__module__ != "torch" or type(value).__name__ != "dtype":
         return None
-    from dsalang._runtime.arrays import TORCH_FORMATS
-
     found = TORCH_FORMATS.get(str(value))
     if found is None:
         raise LaunchError(f"the machine has no type for {value}")
