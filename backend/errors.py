@@ -78,6 +78,14 @@ class CompileError(UserError):
     """The kernel cannot be compiled as written."""
 
 
+class MicrokernelError(CompileError):
+    """A microkernel is wrong: it races, leaves its tiles, breaks its contract or does not compute its op."""
+
+
+class MicrokernelRefusedError(MicrokernelError):
+    """A microkernel says that it does not serve a call."""
+
+
 class SramOverflowError(CompileError):
     """The kernel's live tiles do not fit the SRAM of the target."""
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dsalang._backend.errors import (
         UserError as UserError,
     )
+    from dsalang._backend.micro.contract import TileSpec as TileSpec
     from dsalang._backend.target import Target as Target
     from dsalang._jit.compiled import CompiledKernel as CompiledKernel
     from dsalang._jit.decorator import JITFunction as JITFunction
@@ -55,6 +56,10 @@ if TYPE_CHECKING:
     from dsalang._jit.devices import to_device as to_device
     from dsalang._jit.machine import set_target as set_target
     from dsalang._jit.machine import target as target
+    from dsalang._jit.micro.function import MicrokernelFunction as MicrokernelFunction
+    from dsalang._jit.micro.function import microkernel as microkernel
+    from dsalang._jit.micro.registry import register_microkernel as register_microkernel
+    from dsalang._jit.micro.registry import unregister_microkernel as unregister_microkernel
     from dsalang._jit.resident import resident as resident
     from dsalang._jit.tuning import Config as Config
     from dsalang._jit.tuning import autotune as autotune
@@ -75,14 +80,17 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(
         (
             "CompileError", "DeviceError", "DsaError", "ImageError", "InternalError", "LaunchError",
-            "SramOverflowError", "TargetError", "UserError",
+            "MicrokernelError", "MicrokernelRefusedError", "SramOverflowError", "TargetError", "UserError",
         ),
         "dsalang._backend.errors",
     ),
     "Target": "dsalang._backend.target",
+    "TileSpec": "dsalang._backend.micro.contract",
     "CompiledKernel": "dsalang._jit.compiled",
     "JITFunction": "dsalang._jit.decorator",
     "jit": "dsalang._jit.decorator",
+    **dict.fromkeys(("MicrokernelFunction", "microkernel"), "dsalang._jit.micro.function"),
+    **dict.fromkeys(("register_microkernel", "unregister_microkernel"), "dsalang._jit.micro.registry"),
     "set_target": "dsalang._jit.machine",
     "target": "dsalang._jit.machine",
     **dict.fromkeys(("Device", "Stream", "to_device"), "dsalang._jit.devices"),
@@ -93,7 +101,7 @@ _HOMES: dict[str, str] = {
 }  # fmt: skip
 
 
-_MODULES = ("compat", "language", "runtime", "testing")
+_MODULES = ("compat", "language", "microkernels", "runtime", "testing")
 
 
 def __getattr__(name: str) -> Any:

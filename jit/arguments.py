@@ -13,7 +13,7 @@ from dsalang._runtime.arrays import ArrayView, is_array, scalar_of, view_of
 from .composite import Composite, is_composite, taken_apart
 from .constexpr import constexpr
 from .dtypes import dtype, from_name, pointer_type
-from .source import EMPTY, KernelSource, Param
+from .source import EMPTY, HostFunction, KernelSource, Param, dependency_text
 
 Number = bool | int | float
 
@@ -146,6 +146,8 @@ def constant_text(name: str, value: Any) -> str:
     source = getattr(value, "source", None)
     if isinstance(source, KernelSource):
         return f"function:{source.file}:{source.first_line}:{source.text}"
+    if isinstance(value, HostFunction):
+        return f"microkernel:{dependency_text(value)}"
     raise LaunchError(
         f"constexpr argument {name!r} has type {type(value).__name__}, which cannot be compiled in",
         hint="use numbers, strings, dtypes, tuples of them, or functions decorated with @dsa.jit",

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from dsalang._backend import formats
 from dsalang._backend.errors import InternalError, LaunchError, UserError
-from dsalang._backend.image.model import Image
+from dsalang._backend.image.model import Choice, Image
 from dsalang._backend.isa.table import VECTOR_REGISTERS
 from dsalang._backend.resident import FLAG
 from dsalang._backend.target import Target
 from dsalang._runtime.files import write_for_user
 
 from . import knobs
+from .micro.plan import Plan, chosen_of
+from .micro.select import planned
 from .schedule import Schedule, shortest, variants
 from .source import KernelSource
 from .specialize import Specialization
@@ -163,7 +165,17 @@ class CompiledKernel:
     @cached_property
     def module(self) -> ModuleOp:
         """The IR after all passes, with flags; for looking at, not for changing."""
-        return dsa_ir(self.source, self.specialization, self.target)
+        return dsa_ir(self.source, self.specialization, self.target, self.plan)
+
+    @property
+    def plan(self) -> Plan:
+        """Which calls run microkernels."""
+        return Plan(self.target, chosen_of(self.image.choices))
+
+    @property
+    def microkernels(self) -> tuple[Choice, ...]:
+        """Where microkernels could run: the place, the op, the microkernel, whether it `ran` and why."""
+        return self.image.choices
 
     @property
     def latency_cycles(self) -> int | None:
@@ -216,7 +228,7 @@ def _text(kernel: CompiledKernel, name: str) -> str:
     # IR is not kept in images, which come from the cache; parsing again gives the same.
     if name == "dsa":
         return print_ir(kernel.module)
-    return print_ir(tile_ir(kernel.source, kernel.specialization))
+    return print_ir(tile_ir(kernel.source, kernel.specialization, kernel.plan))
 
 
 def _disassembly(image: Image, name: str) -> str:
@@ -227,18 +239,24 @@ def _disassembly(image: Image, name: str) -> str:
     return (code if name == "riscv" else "".join(parts)) + "\n"
 
 
-def tile_ir(source: KernelSource, spec: Specialization) -> ModuleOp:
-    """The front end's IR of a kernel. Raises CompileError with the place in the user's source."""
+def tile_ir(source: KernelSource, spec: Specialization, plan: Plan | None = None) -> ModuleOp:
+    """The front end's IR of a kernel. Raises CompileError with the place in the user's source.
+
+    Args:
+        plan: which calls run microkernels; none do when absent, but those that are called by name.
+    """
     from .parse import parse
 
-    return parse(source, spec.signature, spec.constants, spec.facts)
+    return parse(source, spec.signature, spec.constants, spec.facts, plan)
 
 
-def dsa_ir(source: KernelSource, spec: Specialization, target: Target) -> ModuleOp:
+def dsa_ir(
+    source: KernelSource, spec: Specialization, target: Target, plan: Plan | None = None
+) -> ModuleOp:
     """The IR of a kernel after all passes."""
     from dsalang._backend.pipeline import run_passes
 
-    module = tile_ir(source, spec)
+    module = tile_ir(source, spec, plan)
     run_passes(module, target, num_stages=spec.num_stages, resident=spec.resident)
     return module
 
@@ -251,7 +269,7 @@ def compile_kernel(source: KernelSource, spec: Specialization, target: Target) -
     try:
         image = shortest(
             compile_module(
-                tile_ir(source, variant),
+                planned(source, variant, target),
                 target,
                 num_stages=variant.num_stages,
                 resident=variant.resident,

@@ -12,6 +12,7 @@ from dsalang._backend.errors import LaunchError
 from . import knobs
 from .arguments import constant_text
 from .folder import open_cache
+from .micro import registry
 from .source import KernelSource
 from .specialize import Specialization
 from .version import compiler_version
@@ -29,6 +30,7 @@ def digest(source: KernelSource, spec: Specialization, target: Target) -> str:
         target.digest,
         knobs.code_key(),
         spec.key,
+        registry.fingerprint(),
         canonical_digest(source),
         *(f"{way}={_text(way, outside[way])}" for way in sorted(outside)),
     ]

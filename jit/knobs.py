@@ -51,6 +51,19 @@ ENGINES = {
 """Engines by the name that DSA_EMULATOR takes (`jit/engines.py`), and what they are."""
 
 
+MICROKERNEL_MODES = {
+    "auto": "where the cost model finds them faster, or nothing else compiles",
+    "off": "never",
+    "always": "wherever they serve a call",
+}
+
+
+def _microkernels(text: str) -> str:
+    if text not in MICROKERNEL_MODES:
+        raise ValueError
+    return text
+
+
 def _flag(text: str) -> bool:
     value = _FLAGS.get(text.lower())
     if value is None:
@@ -124,10 +137,16 @@ DRIVER = _knob(
     "DSA_DRIVER", None, str, "the path of a driver's library (runtime/driver/dsa_driver.h)",
     "the device that kernels run on, in place of an engine of this process",
 )  # fmt: skip
+MICROKERNELS = _knob(
+    "DSA_MICROKERNELS", "auto", _microkernels, f"one of {', '.join(MICROKERNEL_MODES)}",
+    "whether calls of ops run registered microkernels: "
+    + "; ".join(f"{name}: {what}" for name, what in MICROKERNEL_MODES.items()), code=True,
+)  # fmt: skip
 WARN = _knob("DSA_WARN", True, _flag, _FLAG, "show warnings, such as an unusable cache folder")
 
 KNOBS: tuple[Knob[Any], ...] = (
-    INTERPRET, TARGET, CACHE, CACHE_DIR, CACHE_MAX_BYTES, DUMP, VERIFY, EMULATOR, SEED, DRIVER, WARN,
+    INTERPRET, TARGET, CACHE, CACHE_DIR, CACHE_MAX_BYTES, DUMP, VERIFY, EMULATOR, SEED, DRIVER, MICROKERNELS,
+    WARN,
 )  # fmt: skip
 
 

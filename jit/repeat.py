@@ -23,6 +23,7 @@ from . import knobs
 from .constexpr import constexpr
 from .dtypes import dtype, pointer_type
 from .machine import current
+from .micro import registry
 from .source import KernelSource, is_code, source_of
 
 _DATA_OFFSET = object.__basicsize__
@@ -96,6 +97,7 @@ def call_key(
             id(current()),
             interpreted,
             knobs.raw(),
+            registry.generation(),
         )
         hash(key)
     except (NoKeyError, TypeError, RuntimeError):

@@ -150,22 +150,28 @@ class KernelSource:
         """All names that `lookup` finds."""
         return {*self.closure, *self.globals, *vars(builtins)}
 
-    def dependencies(self) -> dict[str, object]:
+    def dependencies(self, host: bool = False) -> dict[str, object]:
         """Every outside value that the kernel's meaning depends on, by the path of names that leads to it.
 
         Data map to themselves, jitted functions (followed transitively) to their place and source text. What
-        a cache key needs beside the kernel's own text; cheap, nothing is compiled.
+        a cache key needs beside the kernel's own text; cheap, nothing is compiled. With `host` it is the source of
+        a function that runs on the host, whose calls of plain functions are followed too.
         """
         found: dict[str, object] = {}
         seen: set[int] = set()
-        pending = [(self.name, self)]
+        pending: list[tuple[str, KernelSource, bool]] = [(self.name, self, host)]
         while pending:
-            way, source = pending.pop()
+            way, source, host = pending.pop()
             if id(source) in seen:
                 continue
             seen.add(id(source))
             for path, value in source._references():
                 callee = source_of(value)
+                if isinstance(value, HostFunction):
+                    callee = value.code
+                    found[f"{way}:{path}()"] = value.options_text()
+                elif host and callee is None and isinstance(value, types.FunctionType):
+                    callee = _python_source(value)
                 if isinstance(value, ConstexprFunction):
                     callee = _python_source(value.function)
                     if callee is None:
@@ -173,7 +179,8 @@ class KernelSource:
                         continue
                 if callee is not None:
                     # By the way there: two functions of one factory share file and name.
-                    pending.append((f"{way}:{path}", callee))
+                    on_host = host or isinstance(value, HostFunction)
+                    pending.append((f"{way}:{path}", callee, on_host))
                     place = f"{callee.file}:{callee.first_line}"
                     found[f"{way}:{path}"] = f"{place}\n{callee.text}"
                 elif not is_code(value):
@@ -207,6 +214,34 @@ class KernelSource:
         for param in self.params:
             if param.default is not EMPTY:
                 yield f"{param.name}=", param.default
+
+
+class HostFunction:
+    """A Python function that runs while a kernel is compiled, to say what is compiled: a microkernel.
+
+    `code` is its source. It may call plain Python functions; what they do counts as its own.
+    """
+
+    code: KernelSource
+
+    def options_text(self) -> str:
+        """What else decides what it does."""
+        return ""
+
+
+def dependency_text(function: HostFunction) -> str:
+    """The source of a host function and of everything that it depends on."""
+    outside = function.code.dependencies(host=True)
+    code = function.code
+    place = f"{code.file}:{code.first_line}"
+    return "\0".join(
+        [
+            place,
+            code.text,
+            function.options_text(),
+            *(f"{w}={outside[w]!r}" for w in sorted(outside)),
+        ]
+    )
 
 
 class _Cells(Mapping[str, Any]):
@@ -319,6 +354,7 @@ def is_code(value: object) -> bool:
         | type
         | Builtin
         | ConstexprFunction
+        | HostFunction
         | types.FunctionType
         | types.BuiltinFunctionType
         | types.MethodType,

@@ -18,7 +18,14 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import (
+    Attribute,
+    Dialect,
+    Operation,
+    ParametrizedAttribute,
+    SSAValue,
+    TypeAttribute,
+)
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -53,6 +60,17 @@ class SlotType(ParametrizedAttribute, TypeAttribute):
 
 
 ring, slot = RingType(), SlotType()
+
+OWN = "dsa.own"
+"""Attribute of operations of a microkernel that keeps its own order: names the call."""
+OWN_CREDITS = "dsa.own_credits"
+"""Attribute of a kernel: initial counts of the semaphores that microkernels declare; entry s is numbered -1 - s until sync."""
+
+
+def own_call(op: Operation) -> str | None:
+    """The call of a microkernel that orders this operation by its own flags, None for all others."""
+    call = op.attributes.get(OWN)
+    return call.data if isinstance(call, StringAttr) else None
 
 
 @irdl_op_definition

@@ -685,6 +685,66 @@ class AssertOp(IRDLOperation):
         super().__init__(operands=[condition], properties={"message": StringAttr(message)})
 
 
+class _Microkernel(IRDLOperation):
+    """A call of a microkernel (`backend/micro`): what the place pass writes instructions for.
+
+    `kernel` is the name under which the microkernel is registered. `contract` is JSON: "arguments" maps each parameter to
+    {"operand": number} or {"value": constant}; "operands" and "results" are the names of their formats (which
+    know the signs that IR types lack). Result k is written over operand `in_place[k]` where that is not -1.
+    """
+
+    kernel = prop_def(StringAttr)
+    contract = prop_def(StringAttr)
+    in_place = prop_def(DenseArrayBase)
+    args = var_operand_def()
+    res = var_result_def()
+
+    def __init__(
+        self,
+        kernel: str,
+        contract: str,
+        args: Sequence[SSAValue],
+        in_place: Sequence[int],
+        result_types: Sequence[Attribute],
+    ) -> None:
+        super().__init__(
+            operands=[list(args)],
+            properties={
+                "kernel": StringAttr(kernel),
+                "contract": StringAttr(contract),
+                "in_place": i64_array(in_place),
+            },
+            result_types=[list(result_types)],
+        )
+
+    def verify_(self) -> None:
+        places = ints(self.in_place)
+        _require(len(places) == len(self.res), "in_place and results differ in number")
+        for result, place in zip(self.res, places):
+            if place >= 0:
+                _require(
+                    self.args[place].type == result.type, "an in-place operand differs in type"
+                )
+
+
+@irdl_op_definition
+class MicrokernelOp(_Microkernel):
+    """A call of a microkernel that works on its tiles only."""
+
+    name = "tile.micro"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class MicrokernelHbmOp(_Microkernel):
+    """A call of a microkernel that gets addresses of HBM: it may read and write there."""
+
+    name = "tile.micro_hbm"
+
+
+MICROKERNELS: tuple[type[_Microkernel], ...] = (MicrokernelOp, MicrokernelHbmOp)
+
+
 @irdl_op_definition
 class YieldOp(IRDLOperation):
     """Ends the body of a `tile.fused`."""
@@ -757,7 +817,7 @@ Tile = Dialect(
         ProgramIdOp, NumProgramsOp, IotaOp, SplatOp, MapOp, AddPtrOp, PtrCastOp, ExpandDimsOp,
         BroadcastOp, ReshapeOp, PermuteOp, SliceOp, ConcatOp, TakeOp, LoadOp, StoreOp, AtomicOp, LoadBoxOp, StoreBoxOp, GatherOp,
         ScatterOp, AtomicListOp, DotOp, ReduceOp, ArgReduceOp, ScanOp, PrintOp, AssertOp, YieldOp,
-        IndexOp, FusedOp,
+        IndexOp, FusedOp, MicrokernelOp, MicrokernelHbmOp,
     ],
     [PtrType],
 )  # fmt: skip

@@ -114,6 +114,7 @@ def load(data: bytes) -> Image:
         file=bytes(data),
         timing=meta.timing,
         residency=meta.residency,
+        choices=meta.choices,
     )
     _check_numbers(image)
     return image

@@ -13,7 +13,7 @@ import typing
 from typing import Any
 
 from ..errors import ImageError, Loc
-from .model import Argument, AssertInfo, PrintInfo, Residency, RingInfo, Timing
+from .model import Argument, AssertInfo, Choice, PrintInfo, Residency, RingInfo, Timing
 
 MAX_DEPTH = 64
 
@@ -45,6 +45,7 @@ class Meta:
     code_address: int
     timing: Timing | None
     residency: Residency | None
+    choices: tuple[Choice, ...]
 
 
 def dump(meta: Meta) -> bytes:

@@ -66,6 +66,24 @@ class AssertInfo:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """A call of an op that a microkernel serves, and what was decided: hand-written or generated.
+
+    `site` is the place with its call chain, `loc` the place; `ran`: the microkernel runs there. The cycles are the cost
+    model's for the whole kernel without and with it, -1 where it does not compile.
+    """
+
+    site: str
+    loc: Loc
+    op: str
+    kernel: str
+    ran: bool
+    generated_cycles: int
+    micro_cycles: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Timing:
     """A static schedule: what the image promises for one grid. Entries are by core, in cycles.
 
@@ -121,6 +139,7 @@ class Image:
             code is position dependent and meant to be at `code_address` (constants behind the code included).
         glue: the LLVM IR of the same glue without a target triple, for the host.
         file: the ELF object that `code` stands in; made when the image is linked or loaded.
+        choices: where microkernels could run, and whether they do.
         timing: the static schedule, None for an image whose instructions start as soon as flags allow.
         residency: what stays in SRAM between launches, None when nothing does.
     """
@@ -143,6 +162,7 @@ class Image:
     file: bytes = field(default=b"", repr=False, compare=False)
     timing: Timing | None = None
     residency: Residency | None = None
+    choices: tuple[Choice, ...] = ()
 
     @property
     def working_bytes(self) -> int:

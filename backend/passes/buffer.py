@@ -47,9 +47,12 @@ def _buffer_kernel(kernel: func.FuncOp, target: Target, num_stages: int | None) 
 
 
 def _fixed_slots(uses: Sequence[RingUse], num_stages: int | None, target: Target) -> dict[int, int]:
-    """Slots by ring that the user fixed: for rings that LD fills once per iteration of their loop."""
+    """Slots by ring that the user fixed: those of microkernels; for rings that LD fills once per iteration of their loop."""
     fixed: dict[int, int] = {}
     for number, use in enumerate(uses):
+        if use.ring.slots.value.data:  # a microkernel has said how many
+            fixed[number] = use.least
+            continue
         if not any(engine is Engine.LD and role == "w" for _, engine, role in use.accesses):
             continue
         stages = num_stages

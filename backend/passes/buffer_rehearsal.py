@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from itertools import permutations
 
 from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from .. import cost
 from ..dialects import dsa
+from ..target import Target
 from .buffer_model import Work, accessed_slots, aged_slots, open_fields, trips
-from .sram import RingUse, slot_stride
+from .sram import RingUse, ring_uses, slot_stride
 
 INNERMOST_TURNS, OUTER_TURNS = 8, 3
 
@@ -36,6 +38,15 @@ def rehearse(
     rehearsal = _Rehearsal(uses, slots, addresses, work)
     rehearsal.block(kernel.body.block)
     return rehearsal.now()
+
+
+def estimate(module: ModuleOp, target: Target) -> float:
+    """The cost model's cycles of a kernel after all passes, some programs for an unknown grid."""
+    (kernel,) = (op for op in module.ops if isinstance(op, func.FuncOp))
+    uses = ring_uses(kernel)
+    slots = [use.ring.slots.value.data for use in uses]
+    addresses = [use.ring.address.value.data for use in uses]
+    return rehearse(kernel, uses, slots, addresses, Work(target))
 
 
 class _Rehearsal:

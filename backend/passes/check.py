@@ -18,7 +18,7 @@ from xdsl.ir import Operation
 
 from ..dialects import dsa, print_ir
 from ..dialects.locations import from_ir
-from ..errors import InternalError, Loc
+from ..errors import InternalError, Loc, MicrokernelError
 from ..isa.table import Engine
 from ..target import Target
 from .check_program import Branch, Issue, Loop, Program, Rotate, Signal, Step, Touch, build
@@ -35,6 +35,7 @@ class Hazard:
     kind: str
     message: str
     locs: tuple[Loc | None, ...]
+    ops: tuple[Operation, ...] = ()
 
 
 @dataclass
@@ -118,7 +119,7 @@ class Interpreter:
         places = ", ".join(str(loc) for loc in locs if loc is not None)
         text = f"{kind}: {message}" + (f" ({places})" if places else "")
         self.hazards.setdefault(
-            (kind, *map(id, ops), *message.split()[:1]), Hazard(kind, text, locs)
+            (kind, *map(id, ops), *message.split()[:1]), Hazard(kind, text, locs, ops)
         )
 
     def steps(self, steps: list[Step], state: State) -> State:
@@ -310,9 +311,36 @@ def find_hazards(module: ModuleOp, target: Target) -> list[Hazard]:
     return hazards_of(build(module, target), target)
 
 
+def _own_error(hazard: Hazard) -> MicrokernelError:
+    """The error of a microkernel whose own flags do not do."""
+    calls = [dsa.own_call(op) for op in hazard.ops]
+    at = next(n for n, call in enumerate(calls) if call is not None)
+    name = str(calls[at]).rpartition("/")[0]
+    return MicrokernelError(
+        f"microkernel {name} is not safe: {hazard.message}",
+        hazard.locs[at],
+        _HINTS.get(hazard.kind, ""),
+    )
+
+
+_HINTS = {
+    "race": "order the two: k.set on the engine that comes first, k.wait on the other one, or leave it to the "
+    'compiler with flags="auto"',
+    "deadlock": "a k.wait comes after the k.set that it waits for, or its semaphore starts with credits",
+    "overflow": "make the engine that sets wait for the one that takes, by a second semaphore",
+    "unbalanced": "k.set and k.wait run equally often",
+}
+
+
 def check(module: ModuleOp, target: Target) -> None:
-    """Raise InternalError when the kernel can race, deadlock or overflow a semaphore."""
+    """Raise InternalError when the kernel can race, deadlock or overflow a semaphore.
+
+    Where the flags are a microkernel's own, that is a MicrokernelError.
+    """
     hazards = find_hazards(module, target)
+    for hazard in hazards:
+        if any(dsa.own_call(op) is not None for op in hazard.ops):
+            raise _own_error(hazard)
     if hazards:
         raise InternalError(
             "the compiler made a program that is not safe to run:\n"

@@ -84,7 +84,7 @@ def _movable(
             break  # What comes later may rely on what has been asserted.
         hbm = effects[op].hbm
         reads_only = all(role == "r" and not _stored(arg, stored, groups) for arg, role in hbm)
-        if isinstance(op, dsa.IssueOp) and reads_only:
+        if isinstance(op, dsa.IssueOp) and reads_only and dsa.own_call(op) is None:
             found.add(op)
     return _settle(found, body, effects)
 

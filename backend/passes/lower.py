@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
@@ -10,9 +12,9 @@ from .. import formats
 from ..dialects.dsa import RingOp
 from ..dialects.locations import from_ir
 from ..dialects.tile import ints
-from ..errors import InternalError
+from ..errors import InternalError, Loc
 from ..image.elf import CODE_ADDRESS, link_image
-from ..image.model import Argument, Image, RingInfo, Timing
+from ..image.model import Argument, Choice, Image, RingInfo, Timing
 from ..image.tables import Tables
 from ..llvm.glue import build_glue
 from ..llvm.riscv import assembly
@@ -70,6 +72,7 @@ def image_of(
             glue=glue,
             timing=timing,
             residency=residency_of(kernel),
+            choices=_choices(kernel),
         )
     )
 
@@ -120,6 +123,16 @@ def _arguments(kernel: func.FuncOp) -> tuple[Argument, ...]:
     return tuple(
         Argument(name, formats.by_name(fmt.lstrip("*")).name, fmt.startswith("*"))
         for name, fmt in zip(names, fmts, strict=True)
+    )
+
+
+def _choices(kernel: func.FuncOp) -> tuple[Choice, ...]:
+    """What the front end has decided about microkernels."""
+    attribute = kernel.attributes.get("dsa.choices")
+    if not isinstance(attribute, StringAttr):
+        return ()
+    return tuple(
+        Choice(**{**entry, "loc": Loc(**entry["loc"])}) for entry in json.loads(attribute.data)
     )
 
 

@@ -13,7 +13,7 @@ from xdsl.rewriter import InsertPoint
 
 from ..dialects import dsa, tile
 from ..target import Target
-from .placing import control, report, tensor, transfer, vector
+from .placing import control, micro, report, tensor, transfer, vector
 from .placing.emit import Placement, core_type
 from .placing.glue import core_map
 from .placing.homes import control_core_scalars
@@ -54,6 +54,8 @@ def _place_kernel(kernel: func.FuncOp, target: Target) -> None:
         new.name_hint = argument.name_hint
         p.define(argument, new)
     _grid_loop(p, body, kernel, accumulators)
+    if p.own_credits:
+        kernel.attributes[dsa.OWN_CREDITS] = tile.i64_array(p.own_credits)
     kernel.body.detach_block(old)
     kernel.body.add_block(top)
     kernel.function_type = FunctionType.from_lists(types, [])
@@ -172,6 +174,7 @@ _PLACE: dict[type[Operation], Callable[[Placement, Any], None]] = {
     tile.GatherOp: transfer.place_gather,
     tile.ScatterOp: transfer.place_scatter,
     tile.AtomicListOp: transfer.place_atomic,
+    **dict.fromkeys(tile.MICROKERNELS, micro.place_micro),
     tile.PrintOp: report.place_print,
     tile.AssertOp: report.place_assert,
     **dict.fromkeys(tile.VIEWS, _view),

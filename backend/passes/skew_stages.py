@@ -39,6 +39,8 @@ class _Work:
 def find_stages(loop: scf.ForOp, kernel: func.FuncOp) -> Stages | None:
     """The halves of a loop that profits from rotation, None for any other."""
     block, groups = loop.body.block, alias_groups(kernel)
+    if any(isinstance(op, dsa.SetOp | dsa.WaitOp) for op in loop.walk()):
+        return None  # A microkernel keeps an order of its own in it.
     works = _works_of(block, groups)
     ahead = _ahead(works)
     early, late = ([w for w in works if (w in ahead) is side] for side in (True, False))

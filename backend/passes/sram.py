@@ -22,7 +22,7 @@ Interval = tuple[int, int]
 class RingUse:
     """A ring and its accesses. Positions count operations in program order.
 
-    `least` is how many slots it must have. `exact` is the life of the value in one turn of its home block;
+    `least` is how many slots it must have: a microkernel may have said. `exact` is the life of the value in one turn of its home block;
     `loop` the innermost loop around that block (or the kernel) and `loop_wide` its positions.
     """
 
@@ -85,7 +85,7 @@ def ring_uses(kernel: func.FuncOp) -> list[RingUse]:
                 home,
                 loop,
                 _accesses(slots, users),
-                1 + max(dsa.rotation_of(slot)[1] for slot in slots),
+                max(ring.slots.value.data, 1 + max(dsa.rotation_of(slot)[1] for slot in slots)),
                 (min(start[op] for op in spots), max(end[op] for op in spots)),
                 (start[loop], end[loop]),
             )

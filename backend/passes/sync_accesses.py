@@ -29,6 +29,8 @@ class Body:
     children: list[Operation]
     repeats: bool
     """Executes more than once in a kernel: it is, or is nested in, the body of a loop."""
+    own: str | None
+    """The call of a microkernel whose loop's body it is, if the microkernel keeps its own order there."""
     way: bool
     """Every execution of the op that holds it goes at least once through this body or another such one."""
 
@@ -132,6 +134,7 @@ def _add_body(kernel: Kernel, block: Block, parent: Body | None, at: int) -> Non
         depth=0 if parent is None else parent.depth + 1,
         children=list(block.ops),
         repeats=loop or (parent is not None and parent.repeats),
+        own=None if owner is None else dsa.own_call(owner),
         way=_is_way(owner, block),
     )
     kernel.bodies.append(body)

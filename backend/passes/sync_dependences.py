@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..dialects import dsa
 from ..isa.table import Engine
 from .sync_accesses import Access, Body, Kernel, Ring
 
@@ -83,9 +84,12 @@ def _ordered(source: Access, target: Access) -> bool:
 def _between(kernel: Kernel, source: Access, target: Access, most: int) -> Iterator[Dependence]:
     common = _common(source, target)
     first, second = source.child_of(common), target.child_of(common)
+    own = _own(source, target)
+    if own is not None and any(b.loop and b.own == own for b in common.enclosing()):
+        return  # In a loop of the microkernel.
     crossing = _crossing(source, target, common)
     turns = _turns_between(source, target)
-    if first < second and not turns:
+    if first < second and not turns and own is None:
         yield Dependence(source, target, [(common, 0)])
     if source.ring is not None and source.ring is target.ring:
         yield from _rotations(source, target, common, most, crossing)
@@ -118,6 +122,12 @@ def _rotations(
                 break
             levels.append((body, 1))
         yield Dependence(source, target, levels)
+
+
+def _own(source: Access, target: Access) -> str | None:
+    """The call of a microkernel that both accesses are of, and that keeps their order by flags of its own."""
+    own = dsa.own_call(source.op)
+    return own if own == dsa.own_call(target.op) else None
 
 
 def _turns_between(source: Access, target: Access) -> int:

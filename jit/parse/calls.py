@@ -9,6 +9,7 @@ import operator
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from dsalang._backend.errors import CompileError
@@ -20,6 +21,7 @@ from ..constexpr import ConstexprFunction, constexpr
 from ..lowering import blocks
 from ..lowering import math as math_lowering
 from ..lowering.control import device_print
+from ..micro.function import MicrokernelFunction, op_parameters
 from ..source import EMPTY, KernelSource, Param, body_of, source_of
 from ..values import (
     NONE,
@@ -41,6 +43,7 @@ from ..values import (
     wrap,
 )
 from .context import RESULT, Context, Scope, assigned_names
+from .micro import call_microkernel, served
 
 T = TypeVar("T")
 
@@ -58,6 +61,8 @@ def call(
     target = function.value
     if isinstance(target, Builtin):
         return call_builtin(ctx, target, args, kwargs)
+    if isinstance(target, MicrokernelFunction):
+        return _call_microkernel(ctx, target, args, kwargs)
     if isinstance(target, Closure):
         return inline_closure(ctx, target, args, kwargs)
     source = source_of(target)
@@ -85,6 +90,24 @@ def _named_tuple(
         fail(f"{target.__name__}(): {error}", f"its fields are ({', '.join(target._fields)})")
     given = {id(value) for value in (*args, *kwargs.values())}
     return like(made, [v if id(v) in given else wrap(v) for v in made])  # defaults are wrapped
+
+
+def _call_microkernel(
+    ctx: Context, micro: MicrokernelFunction, args: tuple[Operand, ...], kwargs: dict[str, Operand]
+) -> Operand:
+    """A call of a microkernel by its name; its op says what it gives where it does not say itself."""
+    params = [
+        p if p.default is EMPTY else replace(p, default=wrap(p.default)) for p in micro.params
+    ]
+    env = bind_names(micro.fn.__name__, params, args, kwargs)
+    operands = [env[param.name] for param in params]
+    op, source = micro.reference, source_of(micro.reference)
+    generate: Callable[[], Operand] | None = None
+    if isinstance(op, Builtin):
+        generate = partial(call_builtin, ctx, op, (), dict(zip(op_parameters(op), operands)))
+    elif source is not None:
+        generate = partial(inline, ctx, source, tuple(operands), {})
+    return call_microkernel(ctx, micro, operands, generate)
 
 
 def _lookup(table: dict[Any, T], key: object) -> T | None:
@@ -119,13 +142,17 @@ def call_builtin(
     """Lower a call of a builtin."""
     if builtin.refused:
         fail(f"{builtin.name} is not available on this machine", builtin.refused)
-    if builtin.body is not None:
-        bind_builtin(builtin, args, kwargs)  # for the message
-        return _inline_builtin(ctx, builtin, args, kwargs)
+    arguments = bind_builtin(builtin, args, kwargs)
     lower = lowering.TABLE.get(builtin.name)
-    if lower is None:
+    if lower is None and builtin.body is None:
         fail(f"{builtin.name}() cannot be used here")
-    return lower(ctx.em, **bind_builtin(builtin, args, kwargs))
+
+    def generate() -> Operand:
+        if lower is None:
+            return _inline_builtin(ctx, builtin, args, kwargs)
+        return lower(ctx.em, **arguments)
+
+    return served(ctx, builtin, [arguments[n] for n in op_parameters(builtin)], generate)
 
 
 def _inline_builtin(
@@ -140,6 +167,14 @@ def _inline_builtin(
 
 
 def inline(
+    ctx: Context, source: KernelSource, args: tuple[Operand, ...], kwargs: dict[str, Operand]
+) -> Operand:
+    """A call of a jitted function: its body in place of the call, or the microkernel that is to run for it."""
+    operands = list(bind_function(source, args, kwargs).values())
+    return served(ctx, source, operands, lambda: _inline(ctx, source, args, kwargs))
+
+
+def _inline(
     ctx: Context, source: KernelSource, args: tuple[Operand, ...], kwargs: dict[str, Operand]
 ) -> Operand:
     """Parse the body of a jitted function in place of the call; gives what it returns."""

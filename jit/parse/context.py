@@ -14,6 +14,7 @@ from xdsl.ir import Block
 
 from dsalang._backend.errors import CompileError, Loc
 
+from ..micro.plan import Plan
 from ..source import KernelSource
 from ..values import Operand, Undefined, fail, wrap
 from .emit import Emitter
@@ -72,6 +73,7 @@ class Context:
         self.em = Emitter(block, self.loc)
         self.run_body, self.attribute = run_body, attribute
         self.loops: list[str | Unrolled] = []
+        self.plan: Plan | None = None  # of microkernels
 
     def loc(self) -> Loc:
         """The place of the node being parsed."""

@@ -17,6 +17,7 @@ from .. import dtypes
 from ..composite import Composite, composites
 from ..dtypes import ElementType, pointer_type
 from ..lowering.blocks import put_together
+from ..micro.plan import Plan
 from ..source import EMPTY, Facts, KernelSource
 from ..values import NONE, Operand, Value, ir_type, wrap
 from . import statements
@@ -30,6 +31,7 @@ def parse(
     signature: Mapping[str, str],
     constants: Mapping[str, Any] | None = None,
     facts: Facts | None = None,
+    plan: Plan | None = None,
 ) -> ModuleOp:
     """Parse a kernel into a module of tile IR (docs/architecture.md).
 
@@ -39,6 +41,7 @@ def parse(
         constants: the values of the parameters that are compile-time: constexprs, and run-time ones
             that a launch fixes (None, a bool, an integer that is 1).
         facts: divisibility and aliasing of the run-time arguments.
+        plan: which calls run microkernels; calls that could are noted there.
 
     Raises:
         CompileError: the kernel is not valid; has the place.
@@ -47,6 +50,7 @@ def parse(
     context: Context | None = None
     try:
         module, context = _start(source, signature, dict(constants or {}), facts or Facts())
+        context.plan = plan
         with context.at(source.tree):
             statements.run(context, source.tree.body)
             context.node = source.tree

@@ -230,7 +230,7 @@ def test_a_mistake_shows_the_line_and_no_frames_of_the_compiler():
 
 def test_a_bug_says_how_to_reproduce_it(monkeypatch):
     forget()
-    monkeypatch.setattr(compiled_module, "tile_ir", lambda source, spec: 1 / 0)
+    monkeypatch.setattr(compiled_module, "tile_ir", lambda source, spec, plan: 1 / 0)
     with pytest.raises(InternalError) as error:
         launch(make_add())
     message = str(error.value)

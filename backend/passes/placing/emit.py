@@ -58,6 +58,10 @@ class Placement:
     slots: dict[Ring, SSAValue] = field(default_factory=dict)
     scopes: list[dict[object, SSAValue]] = field(default_factory=lambda: [{}])
     ring_count: int = 0
+    own_credits: list[int] = field(default_factory=list)
+    """Initial counts of the semaphores that microkernels have declared; entry s is number -1 - s in the IR."""
+    own_calls: list[str] = field(default_factory=list)
+    """The calls of microkernels that keep their own order."""
 
     def emit(self, op: Operation) -> Operation:
         """Add an operation at the current place, with the current location."""

@@ -112,6 +112,8 @@ _NEEDED: dict[type[Operation], Callable[[Operation], tuple[SSAValue, ...]]] = {
     tile.GatherOp: lambda op: (op.operands[0],),
     tile.ScatterOp: lambda op: (op.operands[0],),
     tile.AtomicListOp: lambda op: (op.operands[0],),
+    # Integer scalars among them are addresses.
+    tile.MicrokernelHbmOp: lambda op: tuple(op.operands),
     tile.PrintOp: lambda op: tuple(op.operands),
     tile.AssertOp: lambda op: tuple(op.operands),
     scf.ForOp: lambda op: tuple(op.operands[:3]),

@@ -123,6 +123,8 @@ def _may_overwrite(op: Operation, index: int, value: SSAValue) -> bool:
         return is_pointwise(op, index)
     if isinstance(op, tile.DotOp):
         return op.acc is value and index == 2
+    if isinstance(op, tile.MICROKERNELS):
+        return index in tile.ints(op.in_place) and op.args[index] is value
     if isinstance(op, scf.ForOp):
         return index >= 3
     return isinstance(op, scf.WhileOp | scf.YieldOp | scf.ConditionOp | tile.MapOp)

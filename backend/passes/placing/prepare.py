@@ -44,6 +44,8 @@ def _moved_operands(op: Operation) -> Iterator[int]:
         yield from range(1, len(op.operands))
     elif isinstance(op, tile.DotOp) and op.acc is not None:
         yield 2
+    elif isinstance(op, tile.MICROKERNELS):
+        yield from (index for index in tile.ints(op.in_place) if index >= 0)
 
 
 def _is_cheap(op: tile.FusedOp) -> bool:

@@ -102,7 +102,8 @@ def _writer(value: SSAValue) -> Engine:
         return Engine.LD
     if isinstance(owner, tile.AtomicListOp):
         return Engine.ST
-    return Engine.MM if isinstance(owner, tile.DotOp) else Engine.VE
+    # Any engine may write the result of a microkernel: not VE alone, in whose queue alone it could be overwritten.
+    return Engine.MM if isinstance(owner, (tile.DotOp, *tile.MICROKERNELS)) else Engine.VE
 
 
 def _mandatory(entry: Block) -> Iterator[tuple[SSAValue, SSAValue]]:
@@ -120,6 +121,9 @@ def _wishes(entry: Block) -> Iterator[tuple[SSAValue, SSAValue]]:
     for op in ops:
         if isinstance(op, tile.DotOp) and op.acc is not None:
             yield op.acc, op.result
+        elif isinstance(op, tile.MICROKERNELS):
+            places = tile.ints(op.in_place)
+            yield from ((op.args[k], result) for k, result in zip(places, op.res) if k >= 0)
     for op in reversed(ops):  # inner loops first: they run more often
         if isinstance(op, scf.ForOp):
             yield from zip(_terminator(op.body.block).operands, op.body.block.args[1:], strict=True)

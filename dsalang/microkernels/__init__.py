@@ -1,0 +1,8 @@
+"""Microkernels that come with dsalang (docs/microkernels.md). Importing this makes them candidates for the ops they implement.
+
+- `batch1_matmul`: `dot` with few rows, on the vector engine or on both engines, from tiles in SRAM.
+- `online_softmax_step`: the op, in the language, of one step of attention, and its microkernel.
+- `int4_dot`: the op of a product with packed int4 weights and group scales, and its microkernel.
+"""
+
+from __future__ import annotations
