@@ -181,3 +181,74 @@ def box(p: Placement, op: str, tile: Tile, address: Address, strides: Sequence[i
     fields.put("hbm", address.number.ssa)
     fields.put_view("sram", view_of(tile))
     fields.issue(p, op, hbm_arg=address.argument)
+
+
+def product(
+    p: Placement, out: Tile, a: Tile, b: Tile, accumulate: bool, fmt_b: str | None = None
+) -> None:
+    """An mma of whole tiles."""
+    fmts = [a.fmt, b.fmt if fmt_b is None else fmt_b]
+    rates = p.target.tensor.macs_per_cycle
+    for name in fmts:
+        if name not in rates:
+            raise MicrokernelError(
+                f"the tensor engine of {p.target.name!r} does not multiply {name}",
+                hint=f"it multiplies {', '.join(rates)}",
+            )
+    packed = formats.OPERANDS[fmts[1]].per_element
+    ranks = {out.ndim, a.ndim, b.ndim}
+    k = a.shape[-1] if a.ndim else 0
+    fits = (
+        ranks in ({2}, {3})
+        and k == b.shape[-2] * packed
+        and b.elem_bytes == formats.OPERANDS[fmts[1]].bytes
+    )
+    if not fits or out.shape != (*a.shape[:-1], b.shape[-1]) or a.shape[:-2] != b.shape[:-2]:
+        raise MicrokernelError(
+            f"{a} times {b} does not give {out}",
+            hint="the last two dims multiply, one before is a batch",
+        )
+    _check_types(p, fmts, out)
+    (m, n), limit = out.shape[-2:], p.target.tensor.max_dim
+    if max(m, n, k) > limit:
+        raise MicrokernelError(
+            f"an mma takes up to {limit} per dim, not {m} x {n} x {k}", hint="cut the tiles"
+        )
+    fields = Fields(
+        fmt_a=formats.OPERANDS[fmts[0]].code,
+        fmt_b=formats.OPERANDS[fmts[1]].code,
+        fmt_d=formats.by_name(out.fmt).code,
+        accumulate=int(accumulate),
+        batch=out.shape[0] if out.ndim == 3 else 1,
+        m=m,
+        n=n,
+        k=k,
+    )
+    for name, tile in (("a", a), ("b", b), ("d", out)):
+        plain = tile.strides[-1] == tile.elem_bytes or tile.shape[-1] == 1
+        across = name != "d" and (tile.strides[-2] == tile.elem_bytes or tile.shape[-2] == 1)
+        if not plain and not across:
+            raise MicrokernelError(
+                f"neither rows nor columns of {tile} are packed", hint="k.copy it first"
+            )
+        if name != "d":
+            fields.put(f"trans_{name}", int(not plain))
+        fields.put(f"ld{name}", tile.strides[-2] if plain else tile.strides[-1])
+        fields.put(f"batch_{name}", tile.strides[0] if tile.ndim == 3 else 0)
+        fields.put_view(name, view_of(tile))
+    fields.issue(p, "mma")
+
+
+def _check_types(p: Placement, fmts: Sequence[str], out: Tile) -> None:
+    kinds = {formats.OPERANDS[name].is_float for name in fmts}
+    floats = True in kinds
+    if len(kinds) == 2 and not p.target.tensor.block_scales:
+        raise MicrokernelError(
+            f"the tensor engine of {p.target.name!r} does not take integers beside floats",
+            hint="a target with block_scales does (docs/targets.md)",
+        )
+    results = ("fp32", "bf16") if floats else ("int32",)
+    if out.fmt not in results:
+        raise MicrokernelError(
+            f"a product of {fmts[0]} and {fmts[1]} sums in {' or '.join(results)}, not {out.fmt}"
+        )

@@ -15,11 +15,11 @@ from .. import formats
 from ..dialects import dsa, locations
 from ..errors import Loc, MicrokernelError, MicrokernelRefusedError
 from ..isa.table import Engine
-from ..passes.placing import tensor, vector
+from ..passes.placing import vector
 from ..passes.placing.emit import Placement, View
 from ..target import Target
 from .bounds import Bounds
-from .instructions import Instructions, box
+from .instructions import Instructions, box, product
 from .places import here
 from .scalars import Address, Number
 from .tiles import Tile, view_of
@@ -188,34 +188,15 @@ class Writer:
 
     # instructions, from tiles
 
-    def matmul(self, out: Tile, a: Tile, b: Tile, accumulate: bool = False) -> None:
-        """out (+)= a·b on the tensor engine, over the last two dims; a dim before them is a batch.
+    def matmul(
+        self, out: Tile, a: Tile, b: Tile, accumulate: bool = False, fmt_b: str | None = None
+    ) -> None:
+        """out (+)= a·b on the tensor engine, one instruction over the last two dims; a dim before them is a batch.
 
-        The elements of a row or of a column of each operand are neighbours. Formats may be mixed where the
-        engine mixes them (two floats).
+        The elements of a row or of a column of each operand are neighbours. Two floats, or a float and an integer,
+        may be mixed. `fmt_b` says what the bytes of `b` hold where it is a packed format ("int4"): pairs along K.
         """
-        ranks = {out.ndim, a.ndim, b.ndim}
-        if ranks - {2, 3} or len(ranks) != 1:
-            raise MicrokernelError(
-                f"matmul takes tiles of rank 2, or all of rank 3: {out}, {a}, {b}"
-            )
-        fits = a.shape[-1] == b.shape[-2] and out.shape == (*a.shape[:-1], b.shape[-1])
-        if not fits or a.shape[:-2] != b.shape[:-2]:
-            raise MicrokernelError(f"{a} times {b} does not give {out}")
-        for name in (a.fmt, b.fmt):
-            if name not in self.target.tensor.macs_per_cycle:
-                raise MicrokernelError(
-                    f"the tensor engine of {self.target.name!r} does not multiply {name}"
-                )
-        views = [view_of(t) for t in (a, b)]
-        for tile, view in zip((a, b), views):
-            if not tensor.has_unit_stride(view):
-                raise MicrokernelError(
-                    f"neither rows nor columns of {tile} are packed", hint="k.copy it"
-                )
-        if out.strides[-1] != out.elem_bytes and out.shape[-1] != 1:
-            raise MicrokernelError(f"the rows of {out} are not packed")
-        tensor.product(self._site, views[0], views[1], view_of(out), int(accumulate))
+        product(self._site, out, a, b, accumulate, fmt_b)
 
     def vector(
         self, out: Tile | tuple[Tile, ...], function: Callable[..., Any], *inputs: Tile

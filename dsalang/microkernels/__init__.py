@@ -6,3 +6,10 @@
 """
 
 from __future__ import annotations
+
+from .batch1 import batch1_matmul as batch1_matmul
+from .int4 import int4_dot as int4_dot
+from .int4 import int4_dot_bytes as int4_dot_bytes
+from .int4 import int4_dot_packed as int4_dot_packed
+from .softmax import online_softmax_step as online_softmax_step
+from .softmax import softmax_step as softmax_step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -216,6 +216,21 @@ def op_parameters(op: Any) -> tuple[str, ...]:
     source = source_of(op)
     assert source is not None
     return tuple(param.name for param in source.params)
+
+
+@overload
+def microkernel(function: Callable[..., None], /) -> MicrokernelFunction: ...
+
+
+@overload
+def microkernel(
+    *,
+    reference: Any = None,
+    results: Callable[..., Any] | None = None,
+    in_place: str | Sequence[str | None] | None = None,
+    flags: str = "auto",
+    tolerance: float | None = None,
+) -> Callable[[Callable[..., None]], MicrokernelFunction]: ...
 
 
 def microkernel(

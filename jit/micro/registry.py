@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, overload
 
 from dsalang._backend.errors import MicrokernelError
 from dsalang._backend.target import Target
@@ -53,6 +53,28 @@ def _is_target(wanted: Any, target: Target) -> bool:
 _registered: dict[object, list[Registration]] = {}
 _generation = 0
 _fingerprints: dict[int, str] = {}
+
+
+@overload
+def register_microkernel(
+    micro: MicrokernelFunction,
+    /,
+    *,
+    op: Any = None,
+    when: Callable[..., bool] | None = None,
+    target: Any = None,
+    examples: Sequence[Sequence[Any]] = (),
+) -> MicrokernelFunction: ...
+
+
+@overload
+def register_microkernel(
+    *,
+    op: Any = None,
+    when: Callable[..., bool] | None = None,
+    target: Any = None,
+    examples: Sequence[Sequence[Any]] = (),
+) -> Callable[[MicrokernelFunction], MicrokernelFunction]: ...
 
 
 def register_microkernel(

@@ -132,7 +132,9 @@ class _Search:
         cycles, problem, found = self.cost({**chosen, site.key: name})
         # A kernel that has not compiled so far may get further.
         further = best == inf and cycles == inf and len(found) > len(sites)
-        faster = cycles < best or (self.mode == "always" and cycles < inf)
+        faster = cycles < best or (
+            self.mode == "always" and cycles < inf and site.key not in chosen
+        )
         taken = faster or further
         if taken:
             for call in site.calls:
