@@ -29,6 +29,7 @@ class _Ground:
     label: str
     views: list[View] = field(default_factory=list)
     writable: bool = False
+    written: bool = False
 
 
 class Bounds:
@@ -42,6 +43,14 @@ class Bounds:
         ground = self._grounds.setdefault(view.slot, _Ground(label))
         ground.views.append(view)
         ground.writable |= writable
+
+    def require_written(self, view: View) -> None:
+        """Raise MicrokernelError when no instruction has written a result."""
+        ground = self._grounds[view.slot]
+        if not ground.written:
+            raise MicrokernelError(
+                f"{ground.label} is never written", hint="fill k.result, or each of k.results"
+            )
 
     def check(self, op: dsa.IssueOp) -> None:
         """Raise MicrokernelError when an instruction is malformed or leaves its tiles."""
@@ -79,6 +88,7 @@ class Bounds:
                 f"{name} writes {ground.label}, an operand",
                 hint="write results and scratch tiles; to update an operand declare it with in_place=",
             )
+        ground.written |= writes
         if prod(extent.shape) == 0:
             return
         low, high = _span(offset, extent.shape, extent.strides, extent.elem_bytes)

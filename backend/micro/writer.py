@@ -99,6 +99,10 @@ class Writer:
         """The machine."""
         return self._site.target
 
+    def require_written(self, result: Tile) -> None:
+        """Raise MicrokernelError when nothing has been written to a result."""
+        self._site.bounds.require_written(view_of(result))
+
     @property
     def result(self) -> Tile:
         """The only result."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import count
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -209,6 +210,7 @@ def _kernel(
 ) -> JITFunction:
     """A kernel that loads the operands, calls the microkernel and stores its results."""
     from ..decorator import jit
+    from ..names import BUILTINS
 
     names, calls, lines = [], [], []
     for k, op in enumerate(operands):
@@ -229,9 +231,7 @@ def _kernel(
     text = f"def self_test({head}):\n" + "".join(f"    {line}\n" for line in lines)
     file = f"{_FILE} {next(_numbers)} of {micro.name}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    import dsalang
-
-    scope: dict[str, Any] = {"dsa": dsalang, "micro": micro}
+    scope: dict[str, Any] = {"dsa": SimpleNamespace(**BUILTINS), "micro": micro}
     exec(compile(text, file, "exec"), scope)
     made: JITFunction = jit(interpret=interpreted)(scope["self_test"])
     return made

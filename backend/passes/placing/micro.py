@@ -41,7 +41,8 @@ def place_micro(p: Placement, op: Call) -> None:
         for k, (result, fmt) in enumerate(zip(op.res, contract.results))
     ]
     arguments = _arguments(p, site, op, contract, results)
-    _run(kernel, Writer(site, results, p.own_credits), arguments, caller)
+    fresh = [t for t, place in zip(results, places) if place < 0]
+    _run(kernel, Writer(site, results, p.own_credits), arguments, fresh, caller)
     p.ring_count, p.location = site.ring_count, outside
 
 
@@ -85,21 +86,35 @@ def _argument_behind(address: SSAValue) -> int:
     return found.pop() if len(found) == 1 else -1
 
 
+def _of_code(kernel: Microkernel, caller: Loc | None) -> Loc:
+    code = kernel.function.__code__
+    return Loc(code.co_filename, code.co_firstlineno, 1, caller)
+
+
 def _is_pointer(value: SSAValue) -> bool:
     return isinstance(value.type, PtrType)
 
 
-def _run(kernel: Microkernel, writer: Writer, arguments: list[Any], caller: Loc | None) -> None:
+def _run(
+    kernel: Microkernel,
+    writer: Writer,
+    arguments: list[Any],
+    fresh: list[Tile],
+    caller: Loc | None,
+) -> None:
+    """Let the function write; it must fill what is in `fresh`."""
     try:
         kernel.function(writer, *arguments)
+        for result in fresh:
+            writer.require_written(result)
     except MicrokernelError as error:
         if error.loc is None:
-            error.loc = of_traceback(error.__traceback__, caller) or caller
+            error.loc = of_traceback(error.__traceback__, caller) or _of_code(kernel, caller)
         raise
     except UserError:
         raise
     except Exception as error:
-        loc = of_traceback(error.__traceback__, caller) or caller
+        loc = of_traceback(error.__traceback__, caller) or _of_code(kernel, caller)
         raise MicrokernelError(
             f"microkernel {kernel.name} failed: {type(error).__name__}: {error}", loc
         ) from error
