@@ -201,7 +201,7 @@ def op_name(op: Any) -> str:
     """What messages call an op."""
     if isinstance(op, Builtin):
         return op.name
-    source = source_of(op)
+    source = op if isinstance(op, KernelSource) else source_of(op)
     return source.name if source is not None else repr(op)
 
 
@@ -213,7 +213,7 @@ def op_parameters(op: Any) -> tuple[str, ...]:
     """The parameters of an op that a microkernel gets, in order."""
     if isinstance(op, Builtin):
         return SERVED.get(op.name, tuple(op.signature.parameters))
-    source = source_of(op)
+    source = op if isinstance(op, KernelSource) else source_of(op)
     assert source is not None
     return tuple(param.name for param in source.params)
 

@@ -114,6 +114,14 @@ class Profile:
                     for ring in run.image.rings
                 ],
             },
+            "microkernels": [
+                {
+                    "op": choice.op, "kernel": choice.kernel, "ran": choice.ran, "reason": choice.reason,
+                    "line": choice.loc.line, "generated_cycles": choice.generated_cycles,
+                    "micro_cycles": choice.micro_cycles,
+                }
+                for choice in run.image.choices
+            ],
             "roofline": dataclasses.asdict(run.roofline),
         }  # fmt: skip
 

@@ -28,6 +28,8 @@ def text(profile: Profile) -> str:
     console.print(_engines(profile))
     console.print(_stalls(profile))
     console.print(_arrays(profile))
+    if run.image.choices:
+        console.print(_microkernels(profile))
     console.print(
         f"HBM: {run.hbm_bytes:,} bytes in bursts, busy {run.hbm_utilisation:.1%} of the run; "
         f"{point.intensity:.2f} operations/byte; {point.attained / 1e9:,.1f} of "
@@ -70,6 +72,24 @@ def _stalls(profile: Profile) -> Table:
         table.add_row(
             stall.engine, stall.reason, stall.buffer, str(stall.line or ""), f"{stall.cycles:,}",
             f"{stall.cycles / total:.1%}",
+        )  # fmt: skip
+    return table
+
+
+def _microkernels(profile: Profile) -> Table:
+    """Where microkernels could run; the cycles are the cost model's for the kernel without and with them."""
+    table = Table(title="microkernels", title_justify="left")
+    for name in ("line", "op", "microkernel", "runs", "generated", "with it", "why"):
+        table.add_column(
+            name, justify="right" if name in ("line", "generated", "with it") else "left"
+        )
+    for choice in profile.run.image.choices:
+        cycles = (
+            f"{n:,}" if n >= 0 else "-" for n in (choice.generated_cycles, choice.micro_cycles)
+        )
+        table.add_row(
+            str(choice.loc.line), choice.op, choice.kernel, "yes" if choice.ran else "no", *cycles,
+            choice.reason,
         )  # fmt: skip
     return table
 
