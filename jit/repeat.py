@@ -24,7 +24,7 @@ from .constexpr import constexpr
 from .dtypes import dtype, pointer_type
 from .machine import current
 from .micro import registry
-from .source import KernelSource, is_code, source_of
+from .source import HostFunction, KernelSource, is_code, source_of
 
 _DATA_OFFSET = object.__basicsize__
 """Where an ndarray keeps the address of its data: first after the object header, by numpy's C ABI."""
@@ -131,7 +131,7 @@ class Guard:
                 callee = source_of(value)
                 if callee is not None:
                     pending.append(callee)
-                elif not (is_code(value) or _lasting(value)):
+                elif isinstance(value, HostFunction) or not (is_code(value) or _lasting(value)):
                     self.usable = False
                 self._watch(one, path, value)
 

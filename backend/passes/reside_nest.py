@@ -109,6 +109,8 @@ def nest_of(
 def _own_ring(load: dsa.IssueOp) -> dsa.AcquireOp:
     """The acquire of the ring that a load fills alone, as a whole, in its home block."""
     slots = [v for v in load.args if isinstance(v.type, dsa.SlotType)]
+    if dsa.own_call(load) is not None:
+        raise UnfitError("a microkernel loads it, by flags of its own")
     if load.op.data != "dma.load" or len(slots) != 1:
         raise UnfitError("its elements are picked by an index")
     acquire = slots[0].owner
