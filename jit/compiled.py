@@ -126,15 +126,17 @@ class CompiledKernel:
         }
         return Metadata(facts, shared=self.image.sram_bytes, num_warps=1, num_ctas=1)
 
-    def predict(self, grid: Any, values: Mapping[str, bool | int | float] = _NONE) -> Prediction:
+    def predict(
+        self, grid: Any, values: Mapping[str, bool | int | float] = _NONE, warm: bool = False
+    ) -> Prediction:
         """How long a launch takes, without running it.
 
         Args:
             grid: how many programs: an int, or a tuple of one to three ints.
             values: scalar arguments by name; those that only change data may be left out (0).
+            warm: whether a kernel that keeps arrays in SRAM finds them there; else it loads them.
 
-        A static schedule takes what it takes, on the grid that it was made for. A kernel that keeps arrays is
-        taken to load them.
+        A static schedule takes what it takes, on the grid that it was made for.
 
         Raises:
             LaunchError: a value is not that of a scalar argument, or the grid is not one.
@@ -148,6 +150,8 @@ class CompiledKernel:
         scalars = {
             a.name: a.fmt for a in self.image.arguments if not a.is_pointer and a.name != FLAG
         }
+        if warm and FLAG in args:
+            args[FLAG] = 0
         for name, value in values.items():
             if name in scalars:
                 args[name] = scalar_bits(formats.by_name(scalars[name]), value)

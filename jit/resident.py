@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -160,9 +160,22 @@ _annotated: weakref.WeakKeyDictionary[Sram, _Plan] = weakref.WeakKeyDictionary()
 """Plans of kernels that keep arrays without a block: each takes its place until one does not fit any more."""
 
 
+_trial: ContextVar[bool] = ContextVar("dsalang_resident_trial", default=False)
+
+
+@contextmanager
+def trial() -> Iterator[None]:
+    """In here, nothing that is compiled takes a place: configurations are tried out, and most will not be used."""
+    token = _trial.set(True)
+    try:
+        yield
+    finally:
+        _trial.reset(token)
+
+
 def active() -> bool:
-    """Whether a block is open."""
-    return bool(_active.get())
+    """Whether where a kernel stands depends on what surrounds the launch: a block, or a trial."""
+    return bool(_active.get()) or _trial.get()
 
 
 def _device(view: ArrayView) -> object:
@@ -226,16 +239,21 @@ def placed(
     Raises SramOverflowError when the SRAM does not suffice.
     """
     blocks = _active.get()
-    if blocks:
-        return blocks[-1].plan(sram, target).spec(spec, name, compile_)
-    if not spec.resident.arrays:
+    if not blocks and not spec.resident.arrays:
         return spec
-    plan = _annotated.setdefault(sram, _Plan(target.sram_bytes))
+    if blocks:
+        plan = blocks[-1].plan(sram, target)
+    else:
+        plan = _annotated.setdefault(sram, _Plan(target.sram_bytes))
+    if _trial.get():
+        plan = plan.copy()
     try:
         return plan.spec(spec, name, compile_)
     except SramOverflowError:
-        if plan.floor == target.sram_bytes:
+        if blocks or plan.floor == target.sram_bytes:
             raise
         # Others give way: they load again when they run again.
-        plan = _annotated[sram] = _Plan(target.sram_bytes)
+        plan = _Plan(target.sram_bytes)
+        if not _trial.get():
+            _annotated[sram] = plan
         return plan.spec(spec, name, compile_)

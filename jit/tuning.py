@@ -16,6 +16,7 @@ from dsalang._backend.errors import LaunchError, UserError
 from dsalang._runtime.arrays import extents_of, is_array, view_of
 
 from . import knobs
+from . import resident as residency
 from .composite import taken_apart
 from .decorator import JITFunction
 from .machine import resolve
@@ -313,12 +314,13 @@ class Autotuner(Tuned):
 
 def _cycles(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> float:
     """Cycles of a launch: predicted, or measured where they depend on data."""
-    compiled, sizes, scalars = kernel.prepared(args, kwargs, grid)
-    try:
-        return compiled.predict(sizes, scalars).cycles
-    except UserError:
-        with _contents_kept((*args, *kwargs.values())):
-            return float(kernel.run(*args, grid=grid, **kwargs).cycles)
+    with residency.trial():
+        compiled, sizes, scalars = kernel.prepared(args, kwargs, grid)
+        try:
+            return compiled.predict(sizes, scalars, warm=True).cycles
+        except UserError:
+            with _contents_kept((*args, *kwargs.values())):
+                return float(kernel.run(*args, grid=grid, **kwargs).cycles)
 
 
 @contextmanager

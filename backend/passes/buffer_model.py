@@ -189,7 +189,12 @@ class Work:
     def __init__(self, target: Target) -> None:
         self.target = target
         self._busy: dict[Operation, float] = {}
+        self._transfers: dict[Operation, int] = {}
         self._blocks: dict[Block, dict[str, float]] = {}
+
+    def changed(self) -> None:
+        """Operations have come, gone or moved; what is known of those that stay holds."""
+        self._blocks.clear()
 
     def busy(self, op: Operation) -> float:
         """Cycles for which an instruction holds its engine or the HBM port, whichever is longer."""
@@ -207,8 +212,10 @@ class Work:
         """Cycles for which an instruction holds the HBM port when all cores are active."""
         if "hbm" not in BY_NAME[op.op.data].by_name:
             return 0
-        moved = cost.dma_bytes(op.op.data, static_fields(op), self.target)
-        return cost.transfer_cycles(moved, self.target, self.target.cores)
+        if op not in self._transfers:
+            moved = cost.dma_bytes(op.op.data, static_fields(op), self.target)
+            self._transfers[op] = cost.transfer_cycles(moved, self.target, self.target.cores)
+        return self._transfers[op]
 
     def op_busy(self, op: Operation) -> dict[str, float]:
         """Busy cycles by resource (an engine, "HBM", "CORE") of an operation with all that is nested in it."""

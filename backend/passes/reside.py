@@ -12,6 +12,7 @@ from math import prod
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from ..dialects import dsa
 from ..target import Target
@@ -36,15 +37,17 @@ def _reside(kernel: func.FuncOp, target: Target) -> None:
     nests = [nest for nest in _nests(kernel, grid, target) if _levels(nest)]
     if not nests or any(isinstance(op, dsa.AssertOp) for op in kernel.walk()):
         return  # what comes after an assertion may rely on it
-    work = Work(target)
-    while nests:
-        best = max(nests, key=lambda nest: max(_gains(nest, work).values()))
-        nests.remove(best)
-        gains = _gains(best, work)
+    work, uses = Work(target), ring_uses(kernel)
+    kept: dict[SSAValue, int] = {}
+    best_first = sorted(nests, key=lambda nest: -max(_gains(nest, work).values()))
+    for nest in best_first:
+        gains = _gains(nest, work)  # less than before, where others no longer load
         for level in sorted(gains, key=lambda level: -gains[level]):
-            if gains[level] > 0 and _fits(kernel, best, level, target):
-                make_resident(best, _outermost(best, level), target)
-                work = Work(target)
+            slot, size = nest.acquire.result, _bytes(nest, level, target)
+            if gains[level] > 0 and fits(uses, {**kept, slot: size}, target):
+                kept[slot] = size
+                make_resident(nest, _outermost(nest, level), target)
+                work.changed()
                 break
 
 
@@ -95,8 +98,6 @@ def _gains(nest: Nest, work: Work) -> dict[int, float]:
     return gains
 
 
-def _fits(kernel: func.FuncOp, nest: Nest, level: int, target: Target) -> bool:
-    """Whether the SRAM that the buffer leaves still lets the other loads overlap."""
-    uses = ring_uses(kernel)
-    size = slot_stride(nest.ring.bytes.value.data, target) * nest.tiles(level)
-    return fits(uses, {nest.acquire.result: size}, target)
+def _bytes(nest: Nest, level: int, target: Target) -> int:
+    """The size of a buffer."""
+    return slot_stride(nest.ring.bytes.value.data, target) * nest.tiles(level)

@@ -36,14 +36,16 @@ def test_engines_agree_on_cycles(target: str, monkeypatch: pytest.MonkeyPatch) -
     x = rng.standard_normal(256).astype(np.float16)
     y = np.zeros(500, np.float32)
     cycles: dict[str, list[int]] = {}
+    bits: set[bytes] = set()
     for engine in ("fast", "reference", "timing"):
         monkeypatch.setenv("DSA_EMULATOR", engine)
         with dsa.resident(w):
             reports = [gemv[8](x, w, y, 500, 256, 64, 64, target=target) for _ in range(3)]
         cycles[engine] = [report.cycles for report in reports]
+        bits.add(y.tobytes())
         assert w.nbytes <= reports[0].hbm_bytes - reports[1].hbm_bytes < 1.1 * w.nbytes
         assert np.abs(y - x.astype(float) @ w.astype(float)).max() < 1e-4
-    assert cycles["fast"] == cycles["reference"] == cycles["timing"]
+    assert cycles["fast"] == cycles["reference"] == cycles["timing"] and len(bits) == 1
     assert cycles["fast"][1] == cycles["fast"][2] < cycles["fast"][0]
 
 
@@ -183,6 +185,19 @@ def test_streams_with_their_own_cores() -> None:
         assert net.run() and not net.run()
         stream.close()
         assert net.run() and not net.run()
+
+
+def test_configurations_that_are_tried_take_no_place() -> None:
+    tuned = dsa.autotune([dsa.Config({"BN": n}) for n in (16, 32, 64)], key=[])(dsa.jit(mlp.fn))
+    net = Mlp()
+    target = _target(sram_bytes=WEIGHT_BYTES + 32768)  # there is room for one
+    shape = {name: size for name, size in SHAPE.items() if name != "BN"}
+    with dsa.resident(net.w1, net.w2):
+        reports = [tuned[1](*net.args(t), **shape, target=target) for t in (0.0, 0.5)]
+        net.check(0.5)
+    assert [report.hbm_bytes > WEIGHT_BYTES for report in reports] == [True, False]
+    compiled, _, _ = mlp.prepared(net.args(0.5), {**SHAPE, "resident": ("w1",)}, 1)
+    assert compiled.predict(1, warm=True).cycles < compiled.predict(1).cycles
 
 
 def test_interpreted_kernels_have_no_sram(monkeypatch: pytest.MonkeyPatch) -> None:
