@@ -13,8 +13,9 @@ A vector is a Python int, a set of things that may still be going on:
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp
@@ -232,33 +233,52 @@ class Builder:
         return free
 
     def find_foes(self) -> None:
-        """Which instances must be complete before each instruction starts."""
+        """Which instances must be complete before each instruction starts.
+
+        Touches that clash with the same ones are taken together, so that long kernels do not cost their square.
+        """
         by_ring: dict[dsa.RingOp | None, list[Touch]] = defaultdict(list)
         for touch in self.touches:
             by_ring[touch.ring].append(touch)
-        ranges = sorted((*self.range_of(ring), n, ring) for n, ring in enumerate(self.rotations))
-        for n, (_, end, _, ring) in enumerate(ranges):
-            self.oppose(by_ring[ring], by_ring[ring], every_age=False)
-            for start, _, _, other in ranges[n + 1 :]:
-                if start >= end:
-                    break
-                self.oppose(by_ring[ring], by_ring[other], every_age=True)
-                self.oppose(by_ring[other], by_ring[ring], every_age=True)
-        alias_attr = self.function.attributes.get("dsa.alias")
-        alias = None if alias_attr is None else ints(alias_attr)
-        for first in by_ring[None]:
-            for later in by_ring[None]:
-                if may_alias(alias, first.arg, later.arg):
-                    self.oppose([first], [later], every_age=False)
+        for ring in self.rotations:
+            own = [masks_by_kind(by_ring[ring], age) for age in range(ring.slots.value.data)]
+            for later in by_ring[ring]:
+                later.issue.foes |= clashing(own[later.age], later)
+        self.oppose_sharers(by_ring)
+        self.oppose_hbm(by_ring[None])
 
-    def oppose(self, firsts: list[Touch], laters: list[Touch], every_age: bool) -> None:
-        """Make instances of `firsts` foes of `laters`: those of the later one's slot, or all."""
-        for first in firsts:
-            for later in laters:
-                here = first.bits[later.age : later.age + 1]
-                mask = sum(1 << bit for bit in (first.bits if every_age else here))
-                if mask and clash(first, later):
-                    later.issue.foes |= mask
+    def oppose_sharers(self, by_ring: Mapping[dsa.RingOp | None, list[Touch]]) -> None:
+        """Make all instances of other rings that share memory with a ring foes of the ring's instructions."""
+        ranges = {ring: self.range_of(ring) for ring in self.rotations}
+        places = sorted({place for both in ranges.values() for place in both})
+        number = {place: n for n, place in enumerate(places)}
+        pieces: list[dict[Kind, int]] = [defaultdict(int) for _ in places]
+        for ring, (start, end) in ranges.items():
+            masks = masks_by_kind(by_ring[ring])
+            for piece in pieces[number[start] : number[end]]:
+                for kind, mask in masks.items():
+                    piece[kind] |= mask
+        for ring, (start, end) in ranges.items():
+            there: dict[Kind, int] = defaultdict(int)
+            for piece in pieces[number[start] : number[end]]:
+                for kind, mask in piece.items():
+                    there[kind] |= mask & ~self.rotations[ring].mask
+            for later in by_ring[ring]:
+                later.issue.foes |= clashing(there, later)
+
+    def oppose_hbm(self, touches: list[Touch]) -> None:
+        """Make touches of HBM foes of those that may reach the same bytes."""
+        attribute = self.function.attributes.get("dsa.alias")
+        alias = None if attribute is None else ints(attribute)
+        by_arg: dict[int, list[Touch]] = defaultdict(list)
+        for touch in touches:
+            by_arg[touch.arg].append(touch)
+        masks = {arg: masks_by_kind(group) for arg, group in by_arg.items()}
+        for arg, laters in by_arg.items():
+            for other, there in masks.items():
+                if may_alias(alias, other, arg):
+                    for later in laters:
+                        later.issue.foes |= clashing(there, later)
 
     def range_of(self, ring: dsa.RingOp) -> tuple[int, int]:
         """The bytes that a ring occupies, [start, end)."""
@@ -293,15 +313,47 @@ def slot_of(value: SSAValue) -> tuple[dsa.RingOp, int]:
     return ring, age
 
 
-def clash(first: Touch, later: Touch) -> bool:
+class Kind(NamedTuple):
+    """What decides whether two touches of the same bytes clash."""
+
+    engine: Engine
+    hbm: bool
+    reads: bool
+    writes: bool
+
+
+def kind_of(touch: Touch) -> Kind:
+    """The kind of a touch."""
+    return Kind(touch.issue.engine, touch.ring is None, touch.reads, touch.writes)
+
+
+def masks_by_kind(touches: list[Touch], age: int | None = None) -> dict[Kind, int]:
+    """The bits of touches by their kind: those of an age, or all."""
+    masks: dict[Kind, int] = defaultdict(int)
+    for touch in touches:
+        if touch.bits:
+            bits = touch.bits if age is None else [touch.bits[age]]
+            masks[kind_of(touch)] |= sum(1 << bit for bit in bits)
+    return masks
+
+
+def clashing(masks: Mapping[Kind, int], later: Touch) -> int:
+    """The bits of the kinds that clash with a later touch."""
+    kind, found = kind_of(later), 0
+    for first, mask in masks.items():
+        if clash(first, kind):
+            found |= mask
+    return found
+
+
+def clash(first: Kind, later: Kind) -> bool:
     """Whether two touches of the same bytes need an order that the queues alone do not give."""
-    a, b = first.issue.engine, later.issue.engine
-    if a is b:
+    if first.engine is later.engine:
         # DMA queues overlap latency, so a transfer can read what an earlier one is still to write; but
         # the read-modify-writes of atomics on HBM land in order.
-        if first.ring is None and later.ring is None and first.reads and later.writes:
+        if first.hbm and later.hbm and first.reads and later.writes:
             return False
-        return a in (Engine.LD, Engine.ST) and first.writes and later.reads
+        return first.engine in (Engine.LD, Engine.ST) and first.writes and later.reads
     return first.writes or later.writes
 
 

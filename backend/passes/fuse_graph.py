@@ -8,13 +8,13 @@ tiles, not on those ops themselves.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ..dialects import tile
 from .simplify_dead import READS
-from .simplify_motion import may_alias
+from .simplify_motion import ANY_MEMORY, memory_of
 
 _WRITES: tuple[type[Operation], ...] = (tile.StoreBoxOp, tile.ScatterOp, tile.AtomicListOp)
 _ORDERED: tuple[type[Operation], ...] = (*_WRITES, tile.PrintOp, tile.AssertOp)
@@ -41,24 +41,41 @@ class BlockGraph:
         self._order_effects(groups)
 
     def _order_effects(self, groups: Sequence[int] | None) -> None:
-        loads: list[tuple[int, list[Operation]]] = []
-        effects: list[tuple[int, list[Operation]]] = []
+        loads, effects = _Touched(), _Touched()
+        last: list[int] = []
         for k, op in enumerate(self.ops):
             read = _nested(op, READS)
             ordered = _nested(op, _ORDERED)
-            writes = [o for o in ordered if isinstance(o, _WRITES)]
+            written = {memory_of(o, groups) for o in ordered if isinstance(o, _WRITES)}
             if ordered:
-                self.before[k].update(e for e, _ in effects[-1:])
-                self.before[k].update(n for n, ops in loads if _touch(ops, writes, groups))
+                self.before[k].update(last, loads.by(written))
             if read:
-                self.before[k].update(e for e, ops in effects if _touch(read, ops, groups))
-                loads.append((k, read))
+                places = {memory_of(o, groups) for o in read}
+                self.before[k].update(effects.by(places))
+                loads.add(k, places)
             if ordered:
-                effects.append((k, writes))
+                effects.add(k, written)
+                last = [k]
 
 
-def _touch(a: list[Operation], b: list[Operation], groups: Sequence[int] | None) -> bool:
-    return any(may_alias(x, y, groups) for x in a for y in b)
+class _Touched:
+    """Numbers of ops by the memory that they touch; looking them up does not go through those of other memory."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, list[int]] = {}
+
+    def add(self, number: int, places: Iterable[int]) -> None:
+        """An op touches some memory."""
+        for place in places:
+            self._numbers.setdefault(place, []).append(number)
+
+    def by(self, places: Set[int]) -> Iterator[int]:
+        """The ops that may touch the same memory."""
+        if not places:
+            return
+        for place, numbers in self._numbers.items():
+            if place in places or ANY_MEMORY in (place, *places):
+                yield from numbers
 
 
 def _nested(op: Operation, kinds: tuple[type[Operation], ...]) -> list[Operation]:

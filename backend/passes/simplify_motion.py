@@ -49,6 +49,17 @@ def argument_of(op: Operation) -> int:
     return attribute.value.data if isinstance(attribute, IntegerAttr) else -1
 
 
+ANY_MEMORY = -1
+"""What `memory_of` gives for an op that may touch whatever another one touches."""
+
+
+def memory_of(op: Operation, groups: Sequence[int] | None) -> int:
+    """A number of the memory that an op touches: two ops surely touch different memory when theirs differ and
+    neither is ANY_MEMORY."""
+    argument = argument_of(op)
+    return ANY_MEMORY if argument < 0 or groups is None else groups[argument]
+
+
 def may_alias(a: Operation, b: Operation, groups: Sequence[int] | None) -> bool:
     """True unless the two memory ops surely touch different memory."""
     left, right = argument_of(a), argument_of(b)

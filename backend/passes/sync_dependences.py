@@ -53,10 +53,30 @@ def _conflicts(kernel: Kernel) -> Iterator[tuple[Access, Access]]:
             for target in targets:
                 if _ordered(source, target):
                     yield source, target
+    yield from _hbm_conflicts(kernel, hbm)
+
+
+def _hbm_conflicts(kernel: Kernel, hbm: list[Access]) -> Iterator[tuple[Access, Access]]:
+    """The pairs of HBM accesses, in program order of sources, then of targets.
+
+    Accesses of one kind conflict with the same others: long kernels have many that conflict with none.
+    """
+
+    def kind(access: Access) -> tuple[Engine, int, bool, bool]:
+        return access.engine, access.hbm_arg, access.reads, access.writes
+
+    one_of = {kind(access): access for access in hbm}
+    targets: dict[tuple[Engine, int, bool, bool], list[Access]] = {}
+    for name, source in one_of.items():
+        clashing = {
+            other
+            for other, target in one_of.items()
+            if _ordered(source, target) and kernel.may_alias(source.hbm_arg, target.hbm_arg)
+        }
+        targets[name] = [access for access in hbm if kind(access) in clashing] if clashing else []
     for source in hbm:
-        for target in hbm:
-            if _ordered(source, target) and kernel.may_alias(source.hbm_arg, target.hbm_arg):
-                yield source, target
+        for target in targets[kind(source)]:
+            yield source, target
 
 
 def _overlapping(rings: list[Ring]) -> Iterator[tuple[Ring, Ring]]:

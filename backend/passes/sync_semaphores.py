@@ -90,16 +90,19 @@ def _in_program_order(graph: Graph) -> list[Edge]:
 def _share(edges: list[Edge], bound: dict[int, int], most: int) -> list[list[Edge]]:
     """Group edges that can use one semaphore: its sets and waits then pair up first in, first out."""
     groups: list[list[Edge]] = []
+    totals: list[int] = []
     for edge in edges:
         if edge.drain:
             continue
-        for group in groups:
-            total = sum(bound[id(member)] for member in group) + bound[id(edge)]
-            if total <= most and all(_in_step(edge, member) for member in group):
+        count = bound[id(edge)]
+        for number, group in enumerate(groups):
+            if totals[number] + count <= most and all(_in_step(edge, other) for other in group):
                 group.append(edge)
+                totals[number] += count
                 break
         else:
             groups.append([edge])
+            totals.append(count)
     return groups
 
 
