@@ -354,6 +354,18 @@ def test_long_products_are_split() -> None:
     execute(FEATURES["batched_dot"], dataclasses.replace(EDGE, tensor=tensor))
 
 
+def test_products_of_too_many_pieces_are_the_users_error() -> None:
+    tensor = dataclasses.replace(EDGE.tensor, max_dim=1)
+    target = dataclasses.replace(EDGE, tensor=tensor)
+    execute(FEATURES["batched_dot"], target)
+    k = Kernel(a="*fp16")
+    a = k.load("a", [64, 64], k.address("a"), [128, 2])
+    k.add(tile.DotOp(a, a, None, tile.with_shape(fmt("fp32"), (64, 64))))
+    module = k.module()
+    with pytest.raises(CompileError, match=r"kernel.py:\d+:5: .* takes 262144 instructions"):
+        place(module, target)
+
+
 def test_unknown_multiply_format_is_the_users_error() -> None:
     k = Kernel(a="*int16")
     a = k.load("a", [4, 4], k.address("a"), [8, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from xdsl.dialects import scf
@@ -126,6 +127,7 @@ def place_dot(p: Placement, op: tile.DotOp, accumulators: Accumulators) -> None:
     a, b = _sides(p, op)
     m, n, k, limit = a.view.shape[-2], b.view.shape[-1], op.k, p.target.tensor.max_dim
     step = limit - limit % SCALE_BLOCK or limit  # scales begin with a block
+    _check_pieces(p, op, (m, n, k))
     for i in range(0, m, limit):
         for j in range(0, n, limit):
             part = target.shifted(i * target.strides[-2] + j * target.strides[-1])
@@ -162,6 +164,23 @@ def _sides(p: Placement, op: tile.DotOp) -> list[Side]:
             scales = contiguous(p, scales)
         sides.append(Side(_unit_stride(p, in_sram(p, value)), fmt, scales))
     return sides
+
+
+MAX_PIECES = 1024
+"""The most instructions that one product becomes; they are written out one after the other."""
+
+
+def _check_pieces(p: Placement, op: tile.DotOp, size: tuple[int, int, int]) -> None:
+    limit = p.target.tensor.max_dim
+    pieces = math.prod(-(-dim // limit) for dim in size)
+    if pieces > MAX_PIECES:
+        m, n, k = size
+        raise CompileError(
+            f"a product of {m}×{k} by {k}×{n} takes {pieces} instructions on target {p.target.name!r}, whose "
+            f"tensor engine takes {limit} rows and columns at most (tensor.max_dim); {MAX_PIECES} are allowed",
+            from_ir(op.location),
+            "use smaller blocks, or a loop over them",
+        )
 
 
 def _check_formats(p: Placement, op: tile.DotOp) -> None:
