@@ -37,7 +37,10 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "rings.md"
 LATENCIES = (100, 400, 1600)
 BANDWIDTHS = (0.25, 1.0, 4.0)
 ALLOWED = 0.02
-BEFORE, AFTER = ("simplify", "access", "fuse", "place", "skew"), ("allocate", "sync", "check")
+BEFORE, AFTER = (
+    ("simplify", "access", "fuse", "place", "hoist", "skew"),
+    ("allocate", "sync", "check"),
+)
 
 
 def matmul(target: Target) -> roofline.Shot:

@@ -28,7 +28,7 @@ def pack_fast(buffers: Sequence[Buffer]) -> Offsets:
     """First-fit in several orders; the result with the lowest peak, which may exceed any capacity."""
     bound = lower_bound(list(buffers))
     best: Offsets | None = None
-    for order in _ORDERS:
+    for order in ORDERS:
         offsets = first_fit(sorted(buffers, key=order))
         if best is None or peak(buffers, offsets) < peak(buffers, best):
             best = offsets
@@ -38,7 +38,7 @@ def pack_fast(buffers: Sequence[Buffer]) -> Offsets:
     return best
 
 
-_ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
+ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
     lambda b: (-b.size, b.lower),
     lambda b: (-(b.size * (b.upper - b.lower)), b.lower),
     lambda b: (-(b.upper - b.lower), -b.size),

@@ -11,7 +11,7 @@ from .sram_overflow import overflow_error
 
 
 def allocate(module: ModuleOp, target: Target) -> None:
-    """Give every ring an address within the SRAM.
+    """Give every ring an address within the SRAM, unless buffer's plan has one for all of them.
 
     Rings stay apart while the SRAM lasts; where it does not, rings whose values are not alive together share.
     Raises SramOverflowError when even that does not fit.
@@ -20,6 +20,8 @@ def allocate(module: ModuleOp, target: Target) -> None:
         if not isinstance(kernel, func.FuncOp):
             continue
         uses = ring_uses(kernel)
+        if all(use.ring.address.value.data >= 0 for use in uses):
+            continue
         slots = [use.ring.slots.value.data for use in uses]
         addresses = fit(uses, slots, target)
         if addresses is None:

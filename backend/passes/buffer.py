@@ -1,20 +1,22 @@
-"""buffer: how many slots every ring gets."""
+"""buffer: how many slots every ring gets, and where."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from math import inf
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
+from ..alloc.pack import ORDERS
 from ..dialects.locations import from_ir
-from ..errors import SramOverflowError
+from ..errors import SramOverflowError, UserError
 from ..isa.table import Engine
 from ..target import Target
 from .buffer_model import Rates, Work, loop_rates
-from .buffer_rehearsal import rehearse
+from .buffer_rehearsal import Rehearsal
+from .buffer_search import Choice, Search, Space
+from .buffer_trial import Trial
 from .sram import LIVES, RingUse, fit, ring_uses
 from .sram_overflow import kib, overflow_error
 
@@ -41,9 +43,9 @@ def _buffer_kernel(kernel: func.FuncOp, target: Target, num_stages: int | None) 
         slots[number] = count
     if fixed and fit(uses, slots, target) is None:
         raise _stages_error(uses, slots, fixed, target)
-    slots = _choose(kernel, uses, slots, set(fixed), target)
-    for use, count in zip(uses, slots, strict=True):
-        use.ring.slots = IntegerAttr(count, i64)
+    counts, addresses = _choose(kernel, uses, slots, set(fixed), target)
+    for use, count, address in zip(uses, counts, addresses, strict=True):
+        use.ring.slots, use.ring.address = IntegerAttr(count, i64), IntegerAttr(address, i64)
 
 
 def _fixed_slots(uses: Sequence[RingUse], num_stages: int | None, target: Target) -> dict[int, int]:
@@ -96,70 +98,43 @@ def _stages_error(
 
 def _choose(
     kernel: func.FuncOp, uses: Sequence[RingUse], slots: list[int], fixed: set[int], target: Target
-) -> list[int]:
-    """The best slots: more of them may force rings to share memory, which a rehearsal weighs."""
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Slots by what they gain while the SRAM lasts, and addresses; where it does not, what a search finds."""
     work = Work(target)
     rates = loop_rates(uses, work)
-    found: list[list[int]] = []
-    for levels in range(1, len(LIVES) + 1):
-        if fit(uses, slots, target, exact=False, levels=levels) is None:
-            continue
-        more = _give(uses, slots, rates, fixed, target, levels)
-        if more not in found:
-            found.append(more)
-        if all(rates[n].wanted <= more[n] for n in rates if n not in fixed):
-            break
-    found = found or [slots]
     open_ = {n for n in rates if n not in fixed}
-    if len(found) == 1 and all(rates[n].wanted <= found[0][n] for n in open_):
-        return found[0]
-
-    def cycles(trial: list[int]) -> float:
-        addresses = fit(uses, trial, target, exact=False)
-        return inf if addresses is None else rehearse(kernel, uses, trial, addresses, work)
-
-    limits = {n: min(rates[n].wanted, target.semaphore_max) for n in open_}
-    least = {n: uses[n].least for n in open_}
-    return _improve(min(found, key=cycles), least, limits, cycles)
-
-
-MOST_TRIALS = 48
-"""Rehearsals spent on a kernel whose rings do not get all the slots they want."""
-
-WORTH = 0.995
-"""A change has to bring the cycles below this share."""
-
-
-def _improve(
-    slots: list[int],
-    least: Mapping[int, int],
-    limits: Mapping[int, int],
-    cycles: Callable[[list[int]], float],
-) -> list[int]:
-    """Add slots, or move them between rings, as long as the rehearsal gets shorter."""
-    best, left = cycles(slots), MOST_TRIALS
-    while True:
-        trials = list(islice(_changes(slots, least, limits), left))
-        left -= len(trials)
-        timed = [(cycles(trial), trial) for trial in trials]
-        if not timed or min(timed)[0] >= best * WORTH:
-            return slots
-        best, slots = min(timed)
-
-
-def _changes(
-    slots: list[int], least: Mapping[int, int], limits: Mapping[int, int]
-) -> Iterator[list[int]]:
-    for n in sorted(limits):
-        if slots[n] >= limits[n]:
+    starts: list[list[Choice]] = []
+    for level in range(len(LIVES)):
+        if fit(uses, slots, target, exact=False, levels=level + 1) is None:
             continue
-        for m in [None, *sorted(limits)]:
-            if m is None or (m != n and slots[m] > least[m]):
-                trial = list(slots)
-                trial[n] += 1
-                if m is not None:
-                    trial[m] -= 1
-                yield trial
+        more = _give(uses, slots, rates, fixed, target, level + 1)
+        addresses = fit(uses, more, target, exact=False, levels=1)
+        if addresses and all(rates[n].wanted <= more[n] for n in open_):
+            return more, addresses
+        levels = (level,) * len(uses)
+        starts += [
+            [Choice(tuple(trial), levels, n) for n in range(len(ORDERS))] for trial in (slots, more)
+        ]
+    addresses = fit(uses, slots, target)
+    assert addresses is not None
+    limits = {n: min(rates[n].wanted, target.semaphore_max) for n in sorted(open_)}
+    space = Space(uses, limits, target)
+    rehearsals = Search(space, Rehearsal(kernel, uses, work).cycles, MOST_REHEARSALS)
+    each = MOST_REHEARSALS // max(1, len(starts))
+    found = {rehearsals.improve(rehearsals.cheapest(start), each) for start in starts}
+    found = {choice for choice in found if rehearsals.cost(choice)[0] < inf}
+    if not found:  # only the exact search finds addresses
+        return slots, addresses
+    trials = Search(space, Trial(kernel, target).cycles, MOST_TRIALS)
+    try:
+        best = trials.improve(trials.cheapest(sorted(found, key=rehearsals.cost)), MOST_TRIALS)
+    except UserError:  # what the kernel does depends on data
+        best = rehearsals.cheapest(found)
+    return best.slots, space.addresses(best)[0]
+
+
+MOST_REHEARSALS, MOST_TRIALS = 300, 60
+"""How much is tried for a kernel whose rings do not get all the slots they want."""
 
 
 def _give(

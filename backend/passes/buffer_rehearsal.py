@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import permutations
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from .. import cost
 from ..dialects import dsa
 from ..target import Target
-from .buffer_model import Work, accessed_slots, aged_slots, open_fields, trips
+from .buffer_model import Work, aged_slots, open_fields, trips
 from .sram import RingUse, ring_uses, slot_stride
 
 INNERMOST_TURNS, OUTER_TURNS = 8, 3
@@ -27,17 +28,15 @@ Place = tuple[int, int]
 """A ring's number and a slot of it."""
 
 
-def rehearse(
-    kernel: func.FuncOp,
-    uses: Sequence[RingUse],
-    slots: Sequence[int],
-    addresses: Sequence[int],
-    work: Work,
-) -> float:
-    """Estimated cycles of a core's share of the kernel, some programs for an unknown grid."""
-    rehearsal = _Rehearsal(uses, slots, addresses, work)
-    rehearsal.block(kernel.body.block)
-    return rehearsal.now()
+@dataclass(frozen=True)
+class _Access:
+    """What of an instruction does not depend on slots and addresses. `places`: ring, age, whether it writes."""
+
+    engine: str
+    issue: float
+    busy: float
+    transfer: float
+    places: tuple[tuple[int, int, bool], ...]
 
 
 def estimate(module: ModuleOp, target: Target) -> float:
@@ -46,21 +45,99 @@ def estimate(module: ModuleOp, target: Target) -> float:
     uses = ring_uses(kernel)
     slots = [use.ring.slots.value.data for use in uses]
     addresses = [use.ring.address.value.data for use in uses]
-    return rehearse(kernel, uses, slots, addresses, Work(target))
+    return Rehearsal(kernel, uses, Work(target)).cycles(slots, addresses)
 
 
-class _Rehearsal:
-    def __init__(
-        self, uses: Sequence[RingUse], slots: Sequence[int], addresses: Sequence[int], work: Work
-    ) -> None:
-        self.work, self.slots = work, slots
+class Rehearsal:
+    """A kernel made ready to be rehearsed many times."""
+
+    def __init__(self, kernel: func.FuncOp, uses: Sequence[RingUse], work: Work) -> None:
+        self.kernel, self.uses, self.work = kernel, uses, work
         self.numbers = {use.slot: number for number, use in enumerate(uses)}
-        self.turn = [-1] * len(uses)
-        self.free: dict[str, float] = defaultdict(float)  # by engine, "HBM", "CORE"
+        self.accesses: dict[Operation, _Access] = {
+            op: self._access(op) for op in kernel.walk() if isinstance(op, dsa.IssueOp)
+        }
+        self.outer: dict[Operation, list[tuple[int, str]]] = {
+            op: self._outer_accesses(op)
+            for op in kernel.walk()
+            if isinstance(op, scf.ForOp | scf.WhileOp)
+        }
+
+    def cycles(self, slots: Sequence[int], addresses: Sequence[int]) -> float:
+        """Estimated cycles of a core's share of the kernel, some programs for an unknown grid."""
+        run = _Run(self, slots, _shared(self.uses, slots, addresses, self.work))
+        run.block(self.kernel.body.block)
+        return run.now()
+
+    def _access(self, op: dsa.IssueOp) -> _Access:
+        places = tuple(
+            (self.numbers[slot], age, "w" in role) for (slot, age), role in aged_slots(op).items()
+        )
+        transfer = self.work.transfer(op)
+        issue = cost.issue_cycles(len(open_fields(op)), self.work.target)
+        return _Access(op.engine.name, issue, self.work.busy(op) - transfer, transfer, places)
+
+    def _outer_accesses(self, loop: Operation) -> list[tuple[int, str]]:
+        """Accesses inside a loop to slots acquired outside: their flags are set when the loop is over."""
+        inside = {self.numbers[op.result] for op in loop.walk() if isinstance(op, dsa.AcquireOp)}
+        found = {
+            (number, access.engine): None
+            for op in loop.walk()
+            if (access := self.accesses.get(op)) is not None
+            for number, _, _ in access.places
+            if number not in inside
+        }
+        return list(found)
+
+
+class _Port:
+    """The HBM port. Transfers are asked for in program order, not in the order of time, so one takes whatever is left
+    of the time from when it is ready: it does not matter which of two goes first, but only one can have the port.
+    """
+
+    KEPT = 24
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[float, float]] = []
+
+    def serve(self, ready: float, cycles: float) -> float:
+        """When a transfer of so many cycles is over."""
+        at, left = ready, cycles
+        for begin, end in self.taken:
+            if end < ready:
+                continue
+            if begin - at >= left:
+                break
+            left -= max(0, begin - at)
+            at = max(at, end)
+        self._take(ready, at + left)
+        return at + left
+
+    def _take(self, begin: float, end: float) -> None:
+        """All time from begin to end is taken: what was free of it went to this transfer."""
+        kept = [(a, b) for a, b in self.taken if b < begin or a > end]
+        joined = [(a, b) for a, b in self.taken if not (b < begin or a > end)]
+        begin = min([begin, *(a for a, _ in joined)])
+        end = max([end, *(b for _, b in joined)])
+        self.taken = sorted([*kept, (begin, end)])[-self.KEPT :]
+
+    def advance(self, cycles: float) -> None:
+        """Shift what is known to a later time."""
+        self.taken = [(begin + cycles, end + cycles) for begin, end in self.taken]
+
+
+class _Run:
+    def __init__(
+        self, script: Rehearsal, slots: Sequence[int], shared: dict[Place, list[Place]]
+    ) -> None:
+        self.script, self.slots, self.shared = script, slots, shared
+        self.read_cycles = script.work.target.scalar.read_cycles
+        self.latency = script.work.target.hbm.latency_cycles
+        self.turn = [-1] * len(slots)
+        self.free: dict[str, float] = defaultdict(float)  # by engine, and "CORE"
+        self.port = _Port()
         self.written: dict[Place, dict[str, float]] = defaultdict(dict)
         self.touched: dict[Place, dict[str, float]] = defaultdict(dict)
-        self.outer: dict[Operation, set[tuple[SSAValue, str]]] = {}
-        self.shared = _shared(uses, slots, addresses, work)
 
     def now(self) -> float:
         """When everything so far is over."""
@@ -69,14 +146,14 @@ class _Rehearsal:
     def block(self, block: Block) -> None:
         for op in block.ops:
             if isinstance(op, dsa.AcquireOp):
-                self.turn[self.numbers[op.result]] += 1
+                self.turn[self.script.numbers[op.result]] += 1
             elif isinstance(op, dsa.IssueOp):
-                self.issue(op)
+                self.issue(self.script.accesses[op])
             elif isinstance(op, dsa.ReadOp):
                 acquire, age = dsa.rotation_of(op.slot)
-                done = self.ready(self.place(acquire.result, age), "CORE", False)
-                read = self.work.target.scalar.read_cycles
-                self.free["CORE"] = max(self.free["CORE"], done) + read
+                place = self.place(self.script.numbers[acquire.result], age)
+                done = self.ready(place, "CORE", False)
+                self.free["CORE"] = max(self.free["CORE"], done) + self.read_cycles
             elif isinstance(op, scf.ForOp | scf.WhileOp):
                 self.loop(op)
             else:
@@ -99,28 +176,17 @@ class _Rehearsal:
         half = run // 2
         more = (times - run) * (ends[-1] - ends[half]) / max(1, run - half)
         if more:
+            self.port.advance(more)
             self.free = defaultdict(float, {name: at + more for name, at in self.free.items()})
             for times_ in (*self.written.values(), *self.touched.values()):
                 for name in times_:
                     times_[name] += more
-        for slot, engine in self.outer_accesses(op):
-            for times_ in (self.touched[self.place(slot)], self.written[self.place(slot)]):
+        for number, engine in self.script.outer[op]:
+            for times_ in (self.touched[self.place(number)], self.written[self.place(number)]):
                 if engine in times_:
                     times_[engine] = max(times_[engine], self.free[engine])
 
-    def outer_accesses(self, loop: Operation) -> set[tuple[SSAValue, str]]:
-        """Accesses inside a loop to slots acquired outside: their flags are set when the loop is over."""
-        if loop not in self.outer:
-            found: set[tuple[SSAValue, str]] = set()
-            for op in loop.walk():
-                if isinstance(op, dsa.IssueOp):
-                    found.update((slot, op.engine.name) for slot in accessed_slots(op))
-            inside = {op.result for op in loop.walk() if isinstance(op, dsa.AcquireOp)}
-            self.outer[loop] = {(slot, engine) for slot, engine in found if slot not in inside}
-        return self.outer[loop]
-
-    def place(self, slot: SSAValue, age: int = 0) -> Place:
-        number = self.numbers[slot]
+    def place(self, number: int, age: int = 0) -> Place:
         return number, (self.turn[number] - age) % self.slots[number]
 
     def ready(self, place: Place, engine: str, writes: bool) -> float:
@@ -131,25 +197,21 @@ class _Rehearsal:
             done = max(done, *(at for name, at in times.items() if name != engine), 0.0)
         return done
 
-    def issue(self, op: dsa.IssueOp) -> None:
-        engine = op.engine.name
-        places = {self.place(*slot): role for slot, role in aged_slots(op).items()}
-        self.free["CORE"] += cost.issue_cycles(len(open_fields(op)), self.work.target)
-        start = max(self.free[engine], self.free["CORE"])
-        for place, role in places.items():
-            start = max(start, self.ready(place, engine, "w" in role))
-        transfer = self.work.transfer(op)
-        end = start + self.work.busy(op) - transfer
-        if (
-            transfer
-        ):  # a load may overtake an earlier store at the port, so only the sum of transfers counts
-            self.free["HBM"] += transfer
-            end = max(end + transfer, self.free["HBM"])
-        self.free[engine] = end
-        complete = end + (self.work.target.hbm.latency_cycles if transfer else 0)
-        for place, role in places.items():
+    def issue(self, access: _Access) -> None:
+        engine, free = access.engine, self.free
+        places = [(self.place(number, age), writes) for number, age, writes in access.places]
+        free["CORE"] += access.issue
+        start = max(free[engine], free["CORE"])
+        for place, writes in places:
+            start = max(start, self.ready(place, engine, writes))
+        end = complete = start + access.busy
+        if access.transfer:
+            end = self.port.serve(end, access.transfer)
+            complete = end + self.latency
+        free[engine] = end
+        for place, writes in places:
             self.touched[place][engine] = complete
-            if "w" in role:
+            if writes:
                 self.written[place][engine] = complete
 
 

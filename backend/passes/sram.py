@@ -191,12 +191,12 @@ are not alive together.
 
 
 def buffers(
-    uses: Sequence[RingUse], slots: Sequence[int], level: int, target: Target
+    uses: Sequence[RingUse], slots: Sequence[int], levels: Sequence[int], target: Target
 ) -> list[Buffer]:
-    """The allocation problem at a level of reuse, 0 to 2, without rings that have their addresses."""
+    """The allocation problem with a level of reuse, an index of LIVES, for every ring that has no address yet."""
     last = max((use.loop_wide[1] for use in uses), default=0)
     result = []
-    for number, (use, count) in enumerate(zip(uses, slots, strict=True)):
+    for number, (use, count, level) in enumerate(zip(uses, slots, levels, strict=True)):
         if use.fixed is not None:
             continue
         life = LIVES[level](use, count) or (0, last)
@@ -220,7 +220,7 @@ def fit(
         return []
     space = room(uses, target)
     for level in range(levels):
-        problem = buffers(uses, slots, level, target)
+        problem = buffers(uses, slots, [level] * len(uses), target)
         if lower_bound(problem) > space:
             continue
         fast = pack_fast(problem)
@@ -242,4 +242,4 @@ def room(uses: Sequence[RingUse], target: Target) -> int:
 
 def least_bytes(uses: Sequence[RingUse], slots: Sequence[int], target: Target) -> int:
     """The most bytes alive at once with all the reuse there can be, beside what is kept across launches."""
-    return lower_bound(buffers(uses, slots, len(LIVES) - 1, target))
+    return lower_bound(buffers(uses, slots, [len(LIVES) - 1] * len(uses), target))

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from dsalang._backend.passes.buffer import buffer
 from dsalang._backend.passes.buffer_model import UNKNOWN_TRIPS, Work
-from dsalang._backend.passes.buffer_rehearsal import rehearse
+from dsalang._backend.passes.buffer_rehearsal import Rehearsal
 from dsalang._backend.passes.place import place
 from dsalang._backend.passes.sram import fit, ring_uses
 from dsalang._backend.target import Target
@@ -26,7 +26,7 @@ def estimate(module: ModuleOp, slots: list[int], addresses: list[int] | None = N
     uses = ring_uses(kernel)
     addresses = addresses or fit(uses, slots, EDGE)
     assert addresses is not None
-    return rehearse(kernel, uses, slots, addresses, Work(EDGE))
+    return Rehearsal(kernel, uses, Work(EDGE)).cycles(slots, addresses)
 
 
 def add() -> ModuleOp:

@@ -1,0 +1,64 @@
+"""What a plan of slots and addresses costs: the kernel with its flags, predicted for a typical launch.
+
+Exact where a rehearsal estimates, and some ten times as slow, so it decides between the few best plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+
+from ..dialects import dsa
+from ..predict import Prediction, predict
+from ..target import Target
+from .buffer_model import UNKNOWN_TRIPS
+from .sync import sync
+
+TRIPS = (2, UNKNOWN_TRIPS)
+"""Iterations of loops with unknown bounds: a plan should suit short loops and long ones."""
+
+PROGRAMS = 16
+"""Programs of a core in a typical launch."""
+
+VALUES = [1 << n for n in range(20, 4, -2)]
+"""Values to try for the integers of a typical launch."""
+
+
+class Trial:
+    """Plans for one kernel, tried one by one. Trying raises UserError where a kernel's course depends on data."""
+
+    def __init__(self, kernel: func.FuncOp, target: Target) -> None:
+        self.module, self.target = ModuleOp([kernel.clone()]), target
+        (clone,) = self.module.ops
+        assert isinstance(clone, func.FuncOp)
+        self.rings = [op for op in clone.body.block.ops if isinstance(op, dsa.RingOp)]
+        self.arguments = len(clone.body.block.args)
+        self.launches: dict[int, float] = {}  # the value of all integers, and its first cycles
+
+    def cycles(self, slots: Sequence[int], addresses: Sequence[int]) -> float:
+        """Cycles of typical launches, as a multiple of those of the first plan."""
+        for ring, count, address in zip(self.rings, slots, addresses, strict=True):
+            ring.slots, ring.address = IntegerAttr(count, i64), IntegerAttr(address, i64)
+        module = self.module.clone()
+        sync(module, self.target)
+        if not self.launches:
+            for value in self._typical(module):
+                self.launches[value] = self._predict(module, value).cycles
+        return sum(
+            self._predict(module, value).cycles / first for value, first in self.launches.items()
+        )
+
+    def _typical(self, module: ModuleOp) -> list[int]:
+        """Values with which loops run about TRIPS times, the largest of those that do it alike."""
+        trips = {}
+        for value in VALUES:
+            prediction = self._predict(module, value)
+            trips[value] = (prediction.walked + prediction.left_out) / PROGRAMS
+        wanted = (min(VALUES, key=lambda value: abs(trips[value] - n - 1)) for n in TRIPS)
+        return list(dict.fromkeys(wanted))
+
+    def _predict(self, module: ModuleOp, value: int) -> Prediction:
+        grid = (PROGRAMS * self.target.cores, 1, 1)
+        return predict(module, self.target, [value] * self.arguments, grid)
