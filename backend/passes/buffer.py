@@ -121,19 +121,20 @@ def _choose(
     space = Space(uses, limits, target)
     rehearsals = Search(space, Rehearsal(kernel, uses, work).cycles, MOST_REHEARSALS)
     each = MOST_REHEARSALS // max(1, len(starts))
-    found = {rehearsals.improve(rehearsals.cheapest(start), each) for start in starts}
+    firsts = {rehearsals.cheapest(start) for start in starts}
+    found = firsts | {rehearsals.improve(first, each) for first in sorted(firsts, key=repr)}
     found = {choice for choice in found if rehearsals.cost(choice)[0] < inf}
     if not found:  # only the exact search finds addresses
         return slots, addresses
     trials = Search(space, Trial(kernel, target).cycles, MOST_TRIALS)
     try:
-        best = trials.improve(trials.cheapest(sorted(found, key=rehearsals.cost)), MOST_TRIALS)
+        best = trials.improve(trials.cheapest(sorted(found, key=repr)), MOST_TRIALS)
     except UserError:  # what the kernel does depends on data
         best = rehearsals.cheapest(found)
     return best.slots, space.addresses(best)[0]
 
 
-MOST_REHEARSALS, MOST_TRIALS = 300, 60
+MOST_REHEARSALS, MOST_TRIALS = 180, 30
 """How much is tried for a kernel whose rings do not get all the slots they want."""
 
 

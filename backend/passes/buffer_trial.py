@@ -19,10 +19,10 @@ from .sync import sync
 TRIPS = (2, UNKNOWN_TRIPS)
 """Iterations of loops with unknown bounds: a plan should suit short loops and long ones."""
 
-PROGRAMS = 16
+PROGRAMS = 8
 """Programs of a core in a typical launch."""
 
-VALUES = [1 << n for n in range(20, 4, -2)]
+VALUES = [1 << n for n in range(20, 4, -1)]
 """Values to try for the integers of a typical launch."""
 
 
@@ -51,14 +51,11 @@ class Trial:
         )
 
     def _typical(self, module: ModuleOp) -> list[int]:
-        """Values with which loops run about TRIPS times, the largest of those that do it alike."""
-        trips = {}
-        for value in VALUES:
-            prediction = self._predict(module, value)
-            trips[value] = (prediction.walked + prediction.left_out) / PROGRAMS
-        wanted = (min(VALUES, key=lambda value: abs(trips[value] - n - 1)) for n in TRIPS)
-        return list(dict.fromkeys(wanted))
+        """The largest values with which loops run at most TRIPS times."""
+        trips = {value: self._predict(module, value, programs=1).longest for value in VALUES}
+        found = [max(VALUES, key=lambda v: (trips[v] <= wanted, v)) for wanted in TRIPS]
+        return list(dict.fromkeys(found))
 
-    def _predict(self, module: ModuleOp, value: int) -> Prediction:
-        grid = (PROGRAMS * self.target.cores, 1, 1)
+    def _predict(self, module: ModuleOp, value: int, programs: int = PROGRAMS) -> Prediction:
+        grid = (programs * self.target.cores, 1, 1)
         return predict(module, self.target, [value] * self.arguments, grid)

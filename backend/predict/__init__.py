@@ -31,6 +31,7 @@ class Prediction:
         exact: every iteration that was left out repeats one that was walked; else they are taken at the pace
             of their loop.
         walked, left_out: iterations of loops.
+        longest: the most iterations of a loop.
     """
 
     cycles: int
@@ -41,6 +42,7 @@ class Prediction:
     exact: bool
     walked: int
     left_out: int
+    longest: int
 
 
 def predict(
@@ -78,7 +80,7 @@ def predict(
     return Prediction(
         cycles, target.microseconds(cycles), busy, counts.bytes,
         _BOUND[max(shares, key=lambda name: shares[name])],
-        all(walk.exact for _, walk in walks), walk.walked, walk.left_out,
+        all(walk.exact for _, walk in walks), walk.walked, walk.left_out, walk.longest,
     )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ class Walk:
     exact: bool = True
     walked: int = 0
     left_out: int = 0
+    longest: int = 0
 
     def run(self, body: Body, values: Values) -> None:
         """Execute a block on the machine."""
@@ -76,6 +77,7 @@ class Walk:
     def loop(self, loop: Loop, values: Values) -> None:
         """Run a counted loop as far as needed."""
         trips = trips_of(loop, values)
+        self.longest = max(self.longest, trips)
         low, step = values[loop.low], values[loop.step]
         carried = [values[number] for number in loop.initial]
         marks: list[Mark] = []
