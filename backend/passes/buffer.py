@@ -102,36 +102,46 @@ def _choose(
     """Slots by what they gain while the SRAM lasts, and addresses; where it does not, what a search finds."""
     work = Work(target)
     rates = loop_rates(uses, work)
-    open_ = {n for n in rates if n not in fixed}
+    limits = {
+        n: min(rates[n].wanted, target.semaphore_max) for n in sorted(rates) if n not in fixed
+    }
     starts: list[list[Choice]] = []
     for level in range(len(LIVES)):
         if fit(uses, slots, target, exact=False, levels=level + 1) is None:
             continue
         more = _give(uses, slots, rates, fixed, target, level + 1)
         addresses = fit(uses, more, target, exact=False, levels=1)
-        if addresses and all(rates[n].wanted <= more[n] for n in open_):
+        if addresses and all(limit <= more[n] for n, limit in limits.items()):
             return more, addresses
         levels = (level,) * len(uses)
         starts += [
             [Choice(tuple(trial), levels, n) for n in range(len(ORDERS))] for trial in (slots, more)
         ]
-    addresses = fit(uses, slots, target)
-    assert addresses is not None
-    limits = {n: min(rates[n].wanted, target.semaphore_max) for n in sorted(open_)}
     space = Space(uses, limits, target)
-    rehearsals = Search(space, Rehearsal(kernel, uses, work).cycles, MOST_REHEARSALS)
-    each = MOST_REHEARSALS // max(1, len(starts))
-    firsts = {rehearsals.cheapest(start) for start in starts}
-    found = firsts | {rehearsals.improve(first, each) for first in sorted(firsts, key=repr)}
-    found = {choice for choice in found if rehearsals.cost(choice)[0] < inf}
-    if not found:  # only the exact search finds addresses
-        return slots, addresses
-    trials = Search(space, Trial(kernel, target).cycles, MOST_TRIALS)
+    best = _search(kernel, space, starts, work) if starts else None
+    if best is not None:
+        return best.slots, space.addresses(best)[0]
+    addresses = fit(uses, slots, target)  # only the exact search finds any
+    assert addresses is not None
+    return slots, addresses
+
+
+def _search(
+    kernel: func.FuncOp, space: Space, starts: Sequence[Sequence[Choice]], work: Work
+) -> Choice | None:
+    """The best choice of a search from each of the starts; None when none of them fits."""
+    rehearsals = Search(space, Rehearsal(kernel, space.uses, work).cycles, MOST_REHEARSALS)
+    firsts = {rehearsals.cheapest(start): None for start in starts}
+    each = MOST_REHEARSALS // len(firsts)
+    improved = {rehearsals.improve(first, each): None for first in firsts}
+    found = [choice for choice in firsts | improved if rehearsals.cost(choice)[0] < inf]
+    if not found:
+        return None
+    trials = Search(space, Trial(kernel, space.target).cycles, MOST_TRIALS)
     try:
-        best = trials.improve(trials.cheapest(sorted(found, key=repr)), MOST_TRIALS)
+        return trials.improve(trials.cheapest(found), MOST_TRIALS)
     except UserError:  # what the kernel does depends on data
-        best = rehearsals.cheapest(found)
-    return best.slots, space.addresses(best)[0]
+        return rehearsals.cheapest(found)
 
 
 MOST_REHEARSALS, MOST_TRIALS = 180, 30

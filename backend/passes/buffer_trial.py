@@ -5,7 +5,9 @@ Exact where a rehearsal estimates, and some ten times as slow, so it decides bet
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cache
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -22,7 +24,7 @@ TRIPS = (2, UNKNOWN_TRIPS)
 PROGRAMS = 8
 """Programs of a core in a typical launch."""
 
-VALUES = [1 << n for n in range(20, 4, -1)]
+VALUES = [1 << n for n in range(5, 21)]
 """Values to try for the integers of a typical launch."""
 
 
@@ -52,8 +54,12 @@ class Trial:
 
     def _typical(self, module: ModuleOp) -> list[int]:
         """The largest values with which loops run at most TRIPS times."""
-        trips = {value: self._predict(module, value, programs=1).longest for value in VALUES}
-        found = [max(VALUES, key=lambda v: (trips[v] <= wanted, v)) for wanted in TRIPS]
+
+        @cache
+        def trips(value: int) -> int:
+            return self._predict(module, value, programs=1).longest
+
+        found = [VALUES[max(0, bisect_right(VALUES, n, key=trips) - 1)] for n in TRIPS]
         return list(dict.fromkeys(found))
 
     def _predict(self, module: ModuleOp, value: int, programs: int = PROGRAMS) -> Prediction:
