@@ -15,7 +15,7 @@ from math import inf
 
 from ..alloc.pack import ORDERS, first_fit, peak
 from ..target import Target
-from .sram import LIVES, RingUse, buffers
+from .sram import LIVES, RingUse, buffers, room
 
 Cost = tuple[float, int]
 """Cycles, and bytes of SRAM in use."""
@@ -48,7 +48,11 @@ class Space:
         """The address of each ring, and one past the last byte in use."""
         problem = buffers(self.uses, choice.slots, choice.levels, self.target)
         offsets = first_fit(sorted(problem, key=ORDERS[choice.order]))
-        return [offsets[buffer.id] for buffer in problem], peak(problem, offsets)
+        addresses = [
+            offsets[str(number)] if use.fixed is None else use.fixed
+            for number, use in enumerate(self.uses)
+        ]
+        return addresses, peak(problem, offsets)
 
     def changes(self, choice: Choice) -> Iterator[Choice]:
         """All choices that differ in one respect."""
@@ -85,7 +89,7 @@ class Search:
     def cost(self, choice: Choice) -> Cost:
         """What a choice costs; infinite when it does not fit."""
         addresses, top = self.space.addresses(choice)
-        if top > self.space.target.sram_bytes:
+        if top > room(self.space.uses, self.space.target):
             return inf, top
         key = choice.slots, tuple(addresses)
         if key not in self.known:
