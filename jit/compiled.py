@@ -315,6 +315,9 @@ def reproduce(source: KernelSource, spec: Specialization, target: Target) -> str
         static = f" --schedule static --grid {','.join(map(str, spec.grid or ()))}"
     types = ",".join(spec.signature.values())
     constants = "".join(f" --const {name}={value!r}" for name, value in spec.constants.items())
+    kept = spec.resident
+    if kept.arrays:
+        static = f" --resident {','.join(kept.arrays)} --grid {','.join(map(str, kept.grid))}"
     return (
         f"DSA_DUMP=passes dsa compile {source.file}:{source.name} --target {target.name} "
         f'--signature "{types}"{constants}{static}'

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, overload
 
 from dsalang._backend.errors import LaunchError, UserError
-from dsalang._backend.resident import Resident
 
 from . import devices, knobs
 from . import resident as residency
@@ -426,6 +425,7 @@ class JITFunction:
         schedule: str | None = None,
         grid: Any = None,
         deadline_us: float | None = None,
+        resident: Any = None,
     ) -> CompiledKernel:
         """Compile without running.
 
@@ -437,8 +437,9 @@ class JITFunction:
             num_stages: as in a launch.
             schedule: as in a launch; a static one needs the grid, and constants for the integers that bounds,
                 masks and strides depend on.
-            grid: how many programs; only for a static schedule.
+            grid: how many programs; for a static schedule, and for arrays that stay in SRAM.
             deadline_us: as in a launch.
+            resident: as in `jit`.
 
         Raises:
             CompileError: the kernel cannot be compiled, or misses its deadline; the message shows the line.
@@ -450,9 +451,12 @@ class JITFunction:
             stages = _stages(num_stages) or self.num_stages
             spec = from_signature(self.source, signature, constants, stages)
             wanted = Request.of(schedule, deadline_us).over(self._schedule)
-            spec = replace(spec, grid=compiled_grid(wanted, grid, spec.constants))
-            if self._wish.never:
-                spec = replace(spec, resident=Resident(loops=False))
+            wish = residency.Wish.of(resident, self.source) or self._wish
+            spec = replace(
+                spec,
+                grid=compiled_grid(wanted, grid, spec.constants),
+                resident=residency.compiled(wish, spec, grid, wanted.static),
+            )
             chosen = resolve(target)
             image = self._image(spec, chosen)
             check_deadline(image, chosen, wanted.deadline_us, self.source)

@@ -15,7 +15,7 @@ from dsalang._runtime.arrays import ArrayView, view_of
 from dsalang._runtime.residency import Sram
 
 from .arguments import Arguments
-from .launch import Grid
+from .launch import Grid, grid_of
 from .source import KernelSource
 from .specialize import Specialization
 
@@ -219,13 +219,33 @@ def requested(wish: Wish, arguments: Arguments, grid: Grid, static: bool) -> Res
         if name not in arguments.pointers:
             raise LaunchError(f"resident names {name!r}, which is no array in this launch")
     names = tuple(n for n in arguments.pointers if n in held or n in wish.names)
+    _check_dynamic(names, static)
+    return Resident(arrays=names, grid=grid) if names and 0 not in grid else Resident()
+
+
+def compiled(wish: Wish, spec: Specialization, grid: Any, static: bool) -> Resident:
+    """What `compile` is asked to keep: it knows no blocks, and needs the grid. Raises LaunchError."""
+    if wish.never or not wish.names:
+        return Resident(loops=not wish.never)
+    for name in wish.names:
+        if not spec.signature.get(name, "").startswith("*"):
+            raise LaunchError(f"resident names {name!r}, which is no array in this signature")
+    if grid is None:
+        raise LaunchError(
+            f"resident={wish.names!r} without a grid",
+            hint="what stays in SRAM is for one grid: pass grid=(programs,) to compile (--grid)",
+        )
+    _check_dynamic(wish.names, static)
+    return Resident(arrays=wish.names, grid=grid_of(grid, spec.constants))
+
+
+def _check_dynamic(names: tuple[str, ...], static: bool) -> None:
     if names and static:
         raise LaunchError(
             f"{', '.join(names)}: arrays cannot stay in SRAM across launches with a static schedule, whose times hold "
             "for any launch",
             hint='use schedule="dynamic"; inside of a kernel, loads that loops repeat are kept with both',
         )
-    return Resident(arrays=names, grid=grid) if names and 0 not in grid else Resident()
 
 
 def placed(

@@ -51,7 +51,10 @@ def add_to(commands: Commands) -> None:
         choices=SCHEDULES,
         help="static: issue cycles fixed for one grid (default: dynamic)",
     )
-    p.add_argument("--grid", help="programs of a static schedule, e.g. 16 or 4,4")
+    p.add_argument("--grid", help="programs, for a static schedule or --resident, e.g. 16 or 4,4")
+    p.add_argument(
+        "--resident", help="array parameters whose tiles stay in SRAM across launches, e.g. w1,w2"
+    )
     p.add_argument(
         "--deadline-us", type=float, help="fail when a static schedule takes longer than this"
     )
@@ -79,6 +82,7 @@ def run(options: argparse.Namespace) -> int:
         options.schedule,
         _grid(options.grid),
         options.deadline_us,
+        options.resident.split(",") if options.resident else None,
     )
     output: Path | None = options.output
     try:

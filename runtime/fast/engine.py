@@ -363,4 +363,8 @@ def run(
     options: Options = DEFAULT,
 ) -> Run:
     """Run a kernel over a grid, as `reference.engine.run` does."""
+    if image.residency is not None:
+        from ..reference.schedule import check_grid
+
+        check_grid(image, grid)
     return program_of(image, target).run(args, grid, memory, options)

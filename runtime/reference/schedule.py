@@ -47,7 +47,12 @@ def timing_violation(
 
 
 def check_grid(image: Image, grid: tuple[int, int, int]) -> None:
-    """A static image is for one grid. Raises LaunchError for another one."""
+    """A static image is for one grid, and one that keeps tiles. Raises LaunchError for another one."""
+    if image.residency is not None and image.residency.grid != grid:
+        raise LaunchError(
+            f"image {image.name!r} keeps tiles in SRAM for grid {image.residency.grid}, not for {grid}",
+            hint="compile it for this grid",
+        )
     if image.timing is not None and image.timing.grid != grid:
         raise LaunchError(
             f"image {image.name!r} has a static schedule for grid {image.timing.grid}, not for {grid}",

@@ -222,6 +222,10 @@ def test_the_image_says_so() -> None:
     )
     assert compiled.metadata["resident"] == {"w1": net.w1.nbytes}
     assert load(save(image)) == image
+    again = mlp.compile(
+        "*fp16:16,*fp16:16,*fp16:16,*fp16:16,fp32", SHAPE, grid=1, resident="w1"
+    ).image
+    assert again.residency == image.residency
     text = objdump(image)
     assert "kept in SRAM between launches:\n  0x3f8000 to 0x400000, 32768 bytes per core" in text
     assert "w1: 32768 bytes at 0x3f8000" in text

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 
 import dsalang as dsa
+from dsalang._runtime.fast import engine as fast
+from dsalang._runtime.memory import Memory
+from dsalang._runtime.reference import engine as reference
 
 from .kernels import SHAPE, Mlp, gemv, mlp, scale
 
@@ -115,3 +119,17 @@ def test_options_and_arguments() -> None:
     with dsa.resident(net.w1), pytest.raises(dsa.LaunchError, match="static schedule"):
         mlp[1](*net.args(0.5), **SHAPE, schedule="static")
     assert mlp[1](*net.args(0.5), **SHAPE, schedule="static").cycles
+    signature = "*fp16,*fp16,*fp16,*fp16,fp32"
+    with pytest.raises(dsa.LaunchError, match="without a grid"):
+        mlp.compile(signature, SHAPE, resident="w1")
+    with pytest.raises(dsa.LaunchError, match="'t', which is no array"):
+        mlp.compile(signature, SHAPE, resident="t", grid=1)
+
+
+@pytest.mark.parametrize("engine", [fast, reference])
+def test_an_image_is_for_its_grid(engine: Any) -> None:
+    net = Mlp()
+    image = mlp[1].warmup(*net.args(0.5), **SHAPE, resident="w1").image
+    values = [0] * len(image.arguments)
+    with pytest.raises(dsa.LaunchError, match=r"keeps tiles in SRAM for grid \(1, 1, 1\)"):
+        engine.run(image, dsa.Target.by_name("edge"), values, (2, 1, 1), Memory())
