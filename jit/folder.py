@@ -14,7 +14,7 @@ def open_cache() -> Cache | None:
     """The cache that the knobs name; None when it is switched off."""
     if not knobs.CACHE.get():
         return None
-    return _cache(cache_folder(), knobs.WARN.get(), knobs.CACHE_MAX_BYTES.get())
+    return _cache(cache_folder(), knobs.WARN.get() is not False, knobs.CACHE_MAX_BYTES.get())
 
 
 def cache_folder() -> Path:

@@ -142,7 +142,11 @@ MICROKERNELS = _knob(
     "whether calls of ops run registered microkernels: "
     + "; ".join(f"{name}: {what}" for name, what in MICROKERNEL_MODES.items()), code=True,
 )  # fmt: skip
-WARN = _knob("DSA_WARN", True, _flag, _FLAG, "show warnings, such as an unusable cache folder")
+WARN: Knob[bool | None] = _knob(
+    "DSA_WARN", None, _flag, _FLAG,
+    "0: no warnings; 1: all, also of lines where `//` or `%` of negative numbers at run time differs from Python's "
+    "(kernels compile anew); when not set: such as an unusable cache folder",
+)  # fmt: skip
 
 KNOBS: tuple[Knob[Any], ...] = (
     INTERPRET, TARGET, CACHE, CACHE_DIR, CACHE_MAX_BYTES, DUMP, VERIFY, EMULATOR, SEED, DRIVER, MICROKERNELS,

@@ -53,7 +53,8 @@ reason. A name marked *method* also stands after a value: `x.sum(0)`.
 
 ## Numbers
 
-- Compile-time arithmetic is Python's (`-7 // 2` is -4), run-time integer arithmetic is C's (-3), as in Triton.
+- Compile-time arithmetic is Python's (`-7 // 2` is -4), run-time integer arithmetic is C's (-3), as in Triton;
+  `DSA_WARN=1` points at lines where that matters.
 - `reduce` and `associative_scan` combine in a fixed order: neighbours in pairs, the left one first, then the pairs;
   the last of an odd number waits for the end. A function need not be commutative, and float results do not
   depend on the machine.

@@ -22,7 +22,7 @@ def image_for(source: KernelSource, spec: Specialization, target: Target, key: s
 
         return compile_kernel(source, spec, target)
 
-    if knobs.DUMP.get():  # whoever asks for a dump wants to see a compilation
+    if knobs.DUMP.get() or knobs.WARN.get():  # whoever asks wants to see a compilation
         return make()
     cache = open_cache()
     if cache is None:

@@ -47,6 +47,7 @@ class Emitter:
         self.block = block
         self.place = place
         self.messages: list[str] = []  # of static_print
+        self.divisions: list[Operation] = []  # `//` and `%` at run time
         self.call: Call = _no_calls
         self._count = 0
         self._known: list[dict[Any, SSAValue]] = [{}]  # constants by open block, innermost last

@@ -7,6 +7,8 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
+from xdsl.ir import OpResult
+
 from dsalang._backend.errors import CompileError
 
 from .. import dtypes, semantics, semantics_operators
@@ -95,7 +97,16 @@ def _expand(ctx: Context, nodes: list[ast.expr]) -> tuple[Operand, ...]:
 def _binary(ctx: Context, node: ast.BinOp) -> Operand:
     left = expression(ctx, node.left)
     right = expression(ctx, node.right)
-    return semantics_operators.binary(ctx.em, BINARY[type(node.op)], left, right)
+    return operate(ctx, node.op, left, right)
+
+
+def operate(ctx: Context, op: ast.operator, left: Operand, right: Operand) -> Operand:
+    """A binary operator of the source; notes divisions at run time."""
+    symbol = BINARY[type(op)]
+    result = semantics_operators.binary(ctx.em, symbol, left, right)
+    if symbol in ("//", "%") and isinstance(result, Value) and isinstance(result.ssa, OpResult):
+        ctx.em.divisions.append(result.ssa.op)
+    return result
 
 
 def _unary(ctx: Context, node: ast.UnaryOp) -> Operand:

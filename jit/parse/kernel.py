@@ -13,14 +13,14 @@ from xdsl.ir import Block, Region
 from dsalang._backend.dialects.tile import i64_array
 from dsalang._backend.errors import CompileError, InternalError, UserError
 
-from .. import dtypes
+from .. import dtypes, knobs
 from ..composite import Composite, composites
 from ..dtypes import ElementType, pointer_type
 from ..lowering.blocks import put_together
 from ..micro.plan import Plan
 from ..source import EMPTY, Facts, KernelSource
 from ..values import NONE, Operand, Value, ir_type, wrap
-from . import statements
+from . import division, statements
 from .calls import call
 from .context import RESULT, Context, Scope, assigned_names
 from .expressions import attribute
@@ -55,6 +55,8 @@ def parse(
             statements.run(context, source.tree.body)
             context.node = source.tree
             context.em.add(func.ReturnOp())
+        if knobs.WARN.get():
+            division.warn(context.em.divisions)
         return module
     except UserError as error:
         raise error.with_traceback(None) from None

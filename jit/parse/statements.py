@@ -12,7 +12,7 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
-from .. import semantics, semantics_operators
+from .. import semantics
 from ..builtin import Builtin
 from ..lowering.control import check, device_assert
 from ..values import (
@@ -30,7 +30,7 @@ from ..values import (
 from .calls import bind_builtin
 from .context import RESULT, RETURNED, Context, Unrolled
 from .counter import range_bounds
-from .expressions import BINARY, closure, expression
+from .expressions import closure, expression, operate
 from .loops import counted_loop, leaving_loop, while_loop
 from .merge import branch
 
@@ -219,9 +219,7 @@ def _augmented(ctx: Context, node: ast.AugAssign) -> None:
     with ctx.at(node.target):
         left = ctx.read(node.target.id)
     right = expression(ctx, node.value)
-    ctx.write(
-        node.target.id, semantics_operators.binary(ctx.em, BINARY[type(node.op)], left, right)
-    )
+    ctx.write(node.target.id, operate(ctx, node.op, left, right))
 
 
 def _delete(ctx: Context, node: ast.Delete) -> None:
