@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dsalang as dsa
 import dsalang.language as tl
-from dsalang.microkernels import int4_dot, online_softmax_step
+from dsalang.microkernels import online_softmax_step
 
 
 @dsa.jit
@@ -46,11 +46,27 @@ def attention(q, k, v, o, keys, M: tl.constexpr, N: tl.constexpr, D: tl.constexp
 
 
 @dsa.jit
+def dequantised_dot(x, packed, scales, acc):
+    """The op `int4_dot` as kernels for GPUs have it: weights become numbers of x's type, with their scales."""
+    rows: tl.constexpr = x.shape[0]
+    half: tl.constexpr = packed.shape[0]
+    columns: tl.constexpr = packed.shape[1]
+    groups: tl.constexpr = scales.shape[0]
+    signed = packed.to(tl.int8, bitcast=True)
+    factors = scales.to(x.dtype)[:, None, :]
+    low = tl.reshape(((signed << 4) >> 4).to(x.dtype), (groups, half // groups, columns)) * factors
+    high = tl.reshape((signed >> 4).to(x.dtype), (groups, half // groups, columns)) * factors
+    even, odd = tl.split(tl.reshape(x, (rows, half, 2)))
+    acc = tl.dot(even, tl.reshape(low, (half, columns)), acc)
+    return tl.dot(odd, tl.reshape(high, (half, columns)), acc)
+
+
+@dsa.jit
 def int4_linear(
     x, w, s, y, depth, columns,
-    M: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, G: tl.constexpr,
+    M: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, G: tl.constexpr, product: tl.constexpr,
 ):  # fmt: skip
-    """y [M, N] = x · (int4 w * s), a scale per G weights along K."""
+    """y [M, N] = x · (int4 w * s), a scale per G weights along K; `product` is the op of a block."""
     m, k = tl.arange(0, M), tl.arange(0, BK)
     n = tl.program_id(0) * BN + tl.arange(0, BN)
     pairs, groups = tl.arange(0, BK // 2), tl.arange(0, BK // G)
@@ -59,5 +75,5 @@ def int4_linear(
         a = tl.load(x + m[:, None] * depth + (start + k)[None, :])
         packed = tl.load(w + (start // 2 + pairs)[:, None] * columns + n[None, :])
         scales = tl.load(s + (start // G + groups)[:, None] * columns + n[None, :])
-        acc = int4_dot(a, packed, scales, acc)
+        acc = product(a, packed, scales, acc)
     tl.store(y + m[:, None] * columns + n[None, :], acc)

@@ -1,7 +1,8 @@
 """Generated against hand-written: `python benchmarks/microkernels.py [--check] [NAME …]`.
 
 Each line runs a kernel on the emulated machine with microkernels switched off, by the cost model's choice, and wherever they
-serve a call, and compares the results with float64. `--check` fails when
+serve a call, and compares the results with float64. Generated code of "int4 linear" is the op's definition, which multiplies
+packed weights, that of "int4 dequantised" turns them into bf16 first. `--check` fails when
     - a line that is marked + does not take the microkernel, or is not faster with it than generated code;
     - the cost model's choice is slower than the better of both by more than 1 %;
     - a result is further from float64 than its line allows.
@@ -14,17 +15,24 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from microkernel_kernels import attention, int4_linear, recurrence, row_product
+from microkernel_kernels import (
+    attention,
+    dequantised_dot,
+    int4_linear,
+    recurrence,
+    row_product,
+)
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from dsalang import JITFunction
+from dsalang.microkernels import int4_dot
 
 Array = NDArray[Any]
 BF16, FP16, FP32 = ml_dtypes.bfloat16, np.float16, np.float32
@@ -40,9 +48,10 @@ class Shot:
     inputs: tuple[Array, ...]
     output: Array
     values: tuple[int, ...]
-    constants: Mapping[str, int]
+    constants: Mapping[str, Any]
     grid: int
     exact: Array
+    plain: Mapping[str, Any] = field(default_factory=dict)  # other constants for generated code
 
 
 @dataclass(frozen=True)
@@ -90,15 +99,18 @@ def attended(m: int, n: int, d: int, keys: int = 2048, programs: int = 2) -> Sho
     return Shot(attention, (q, k, v), np.zeros(q.shape, FP32), (keys,), constants, programs, exact)
 
 
-def quantised(m: int, depth: int, n: int, bn: int, group: int = 64) -> Shot:
-    """int4 weights with a scale per group."""
+def quantised(
+    m: int, depth: int, n: int, bn: int, group: int = 64, plain: JITFunction = int4_dot
+) -> Shot:
+    """int4 weights with a scale per group; generated code is that of `plain`."""
     random = np.random.default_rng(0)
     weights = random.integers(-8, 8, (depth, n))
     packed = ((weights[0::2] & 15) | ((weights[1::2] & 15) << 4)).astype(np.uint8)
     scales = (random.random((depth // group, n)) / 64).astype(FP32)
     x = normal(1, m, depth, dtype=BF16)
     exact = x.astype(np.float64) @ (weights * np.repeat(scales, group, 0))
-    constants = {"M": m, "BN": bn, "BK": 512, "G": group}
+    constants = {"M": m, "BN": bn, "BK": 512, "G": group, "product": int4_dot}
+    other = {"product": plain}
     return Shot(
         int4_linear,
         (x, packed, scales),
@@ -107,6 +119,7 @@ def quantised(m: int, depth: int, n: int, bn: int, group: int = 64) -> Shot:
         constants,
         n // bn,
         exact,
+        other,
     )
 
 
@@ -121,9 +134,15 @@ LINES = (
     Line("softmax step 128x256, d 64", "edge", lambda: attended(128, 256, 64), True, 1e-2),
     Line("softmax step 128x128, d 64", "center", lambda: attended(128, 128, 64, programs=32), True, 1e-2),
     Line("softmax step 64x128, d 128", "edge", lambda: attended(64, 128, 128), False, 1e-2),
-    Line("int4 linear, 1 row", "edge", lambda: quantised(1, 1024, 1024, 256), True, 1e-5),
+    Line("int4 dequantised, 1 row", "edge", lambda: quantised(1, 1024, 1024, 256, plain=dequantised_dot), True, 1e-2),
+    Line("int4 dequantised, 16 rows", "edge", lambda: quantised(16, 1024, 1024, 256, plain=dequantised_dot), True, 1e-2),
+    Line("int4 dequantised, 16 rows", "center", lambda: quantised(16, 1024, 4096, 128, plain=dequantised_dot), True, 1e-2),
+    Line("int4 linear, 1 row", "edge", lambda: quantised(1, 1024, 1024, 256), False, 1e-5),
     Line("int4 linear, 16 rows", "edge", lambda: quantised(16, 1024, 1024, 256), True, 1e-5),
-    Line("int4 linear, 16 rows", "center", lambda: quantised(16, 1024, 4096, 128), True, 1e-5),
+    Line("int4 linear, 64 rows", "edge", lambda: quantised(64, 1024, 1024, 256), True, 1e-5),
+    Line("int4 linear, 64 rows", "edge-server", lambda: quantised(64, 1024, 1024, 256), True, 1e-5),
+    Line("int4 linear, 16 rows, groups of 32", "center", lambda: quantised(16, 1024, 4096, 128, 32), True, 1e-5),
+    Line("int4 linear, 64 rows", "center", lambda: quantised(64, 1024, 4096, 128), True, 1e-5),
 )  # fmt: skip
 
 
@@ -146,8 +165,9 @@ def measured(shot: Shot, target: str, mode: str) -> tuple[int, float, str]:
     with microkernels(mode):
         args = (*shot.inputs, shot.output, *shot.values)
         shot.output[...] = 0
-        report = shot.kernel[(shot.grid,)](*args, **shot.constants, target=target)
-        compiled = shot.kernel.warmup(*args, **shot.constants, grid=(shot.grid,), target=target)
+        constants = {**shot.constants, **(shot.plain if mode == "off" else {})}
+        report = shot.kernel[(shot.grid,)](*args, **constants, target=target)
+        compiled = shot.kernel.warmup(*args, **constants, grid=(shot.grid,), target=target)
     error = np.abs(shot.output.astype(np.float64) - shot.exact).max() / np.abs(shot.exact).max()
     ran = [choice.kernel.rpartition(":")[2] for choice in compiled.microkernels if choice.ran]
     return report.cycles, float(error), ", ".join(ran) or "generated"

@@ -1,7 +1,7 @@
-"""A product with packed int4 weights and group scales: the op, in the language, and microkernels.
+"""A product with packed int4 weights and group scales: the op, in the language, and a microkernel.
 
-Generated code turns every weight into a float on the vector engine: up to two shifts on bytes, and a conversion that
-is two bytes wide. The tensor engine needs no floats: it takes integers beside floats, on some targets two to a byte.
+Both multiply the packed bytes as they are and scale the products of groups. Generated code scales the products in one
+pass, adds the groups in a second and the sum to the accumulator in a third; the microkernel scales and adds in one, by fma.
 """
 
 from __future__ import annotations
@@ -26,14 +26,11 @@ def int4_dot(x, packed, scales, acc):  # type: ignore[no-untyped-def]
     """
     rows: dsa.constexpr = x.shape[0]
     half: dsa.constexpr = packed.shape[0]
-    columns: dsa.constexpr = packed.shape[1]
     groups: dsa.constexpr = scales.shape[0]
-    signed = packed.to(dsa.int8, bitcast=True)
-    low = dsa.reshape(((signed << 4) >> 4).to(x.dtype), (groups, half // groups, columns))
-    high = dsa.reshape((signed >> 4).to(x.dtype), (groups, half // groups, columns))
-    pairs = dsa.permute(dsa.reshape(x, (rows, groups, half // groups, 2)), (1, 0, 2, 3))
-    even, odd = dsa.split(pairs)
-    parts = dsa.dot(odd, high, dsa.dot(even, low))
+    kind: dsa.constexpr = "fp16" if x.dtype == dsa.float16 else "bf16"
+    by_group = dsa.permute(dsa.reshape(x, (rows, groups, 2 * half // groups)), (1, 0, 2))
+    weights = dsa.reshape(packed, (groups, half // groups, packed.shape[1]))
+    parts = dsa.dot_scaled(by_group, None, kind, weights, None, "int4")
     return acc + dsa.sum(parts * scales.to(dsa.float32)[:, None, :], 0)
 
 
@@ -53,9 +50,9 @@ def _serves(x: Any, packed: Any, scales: Any, acc: Any) -> bool:
     )
 
 
-def _multiplies(fmt: str) -> Any:
-    """Targets whose tensor engine takes integers of a format beside floats."""
-    return lambda target: target.tensor.block_scales and fmt in target.tensor.macs_per_cycle
+def _multiplies_int4(target: Any) -> bool:
+    """Targets whose tensor engine takes packed int4 beside floats."""
+    return bool(target.tensor.block_scales and "int4" in target.tensor.macs_per_cycle)
 
 
 def _split(x: Any, packed: Any, groups: int) -> tuple[Any, Any]:
@@ -81,26 +78,10 @@ def _add_scaled(k: Any, acc: Any, parts: Any, scales: Any) -> None:
         k.vector(acc, chain, acc, *inputs)
 
 
-@dsa.register_microkernel(when=_serves, target=_multiplies("int8"))
-@dsa.microkernel(reference=int4_dot, in_place="acc")
-def int4_dot_bytes(k: Any, x: Any, packed: Any, scales: Any, acc: Any) -> None:
-    """Weights unpacked to bytes, in one pass over the packed ones; the tensor engine multiplies x by int8."""
-    (rows, depth), columns, groups = x.shape, packed.shape[1], scales.shape[0]
-    weights = k.scratch((depth, columns), "int8", "weights")
-    parts = k.scratch((groups, rows, columns), "fp32", "parts")
-    k.vector(
-        (weights[0::2], weights[1::2]),
-        lambda v, pair: (v.ashr(pair << 4, 4), v.ashr(pair, 4)),
-        packed,
-    )
-    k.matmul(parts, *_split(x, weights, groups))
-    _add_scaled(k, acc, parts, scales)
-
-
-@dsa.register_microkernel(when=_serves, target=_multiplies("int4"))
+@dsa.register_microkernel(when=_serves, target=_multiplies_int4)
 @dsa.microkernel(reference=int4_dot, in_place="acc")
 def int4_dot_packed(k: Any, x: Any, packed: Any, scales: Any, acc: Any) -> None:
-    """For tensor engines that take packed int4: the weights are multiplied as they are."""
+    """One batch of products, then the groups, three to a vector instruction."""
     (rows, _), columns, groups = x.shape, packed.shape[1], scales.shape[0]
     parts = k.scratch((groups, rows, columns), "fp32", "parts")
     k.matmul(parts, *_split(x, packed, groups), fmt_b="int4")

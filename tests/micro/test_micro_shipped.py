@@ -40,16 +40,11 @@ def test_softmax_step_from_nothing():
 
 
 @pytest.mark.parametrize(
-    "micro",
-    [microkernels.int4_dot_bytes, microkernels.int4_dot_packed],
-    ids=lambda m: m.fn.__name__,
-)
-@pytest.mark.parametrize(
     ("m", "k", "n", "groups", "fmt", "scale"),
     [(1, 128, 32, 2, "bf16", "fp32"), (16, 128, 24, 4, "fp16", "bf16"), (3, 60, 8, 5, "bf16", "fp32"), (2, 64, 8, 1, "bf16", "fp16")],
 )  # fmt: skip
-def test_int4(micro, m, k, n, groups, fmt, scale):
-    micro.self_test(
+def test_int4(m, k, n, groups, fmt, scale):
+    microkernels.int4_dot_packed.self_test(
         f"{fmt}[{m}, {k}]", f"uint8[{k // 2}, {n}]", f"{scale}[{groups}, {n}]", f"fp32[{m}, {n}]"
     )
 
