@@ -39,7 +39,7 @@ def run_exercise(number: str, path: str | Path) -> str:
     """Check the answer in a file.
 
     Args:
-        number: "01" to "06".
+        number: "01" to "07".
         path: a Python file that defines the kernel the exercise asks for.
 
     Returns:
@@ -180,6 +180,52 @@ def _check_decode_one(kernel: Any) -> str:
     return f"right for three lengths, {moved:,} bytes of HBM traffic for 777 tokens"
 
 
+def _check_rms_norm(micro: Any) -> str:
+    from dsalang import MicrokernelError, MicrokernelFunction
+
+    if not isinstance(micro, MicrokernelFunction):
+        raise ExerciseError(
+            "rms_norm is not a microkernel", hint="decorate it with @dsa.microkernel"
+        )
+    passes = 0
+    for m, n in ((1, 64), (24, 100), (64, 256)):
+        x, weight = _normal(m, m, n).astype(np.float32), _normal(n, n).astype(np.float32)
+        y = _guarded((m, n), np.float32)
+        kernel = _calling(micro)
+        try:
+            kernel[(1,)](x, weight, y[0], M=m, N=n)
+        except MicrokernelError as error:
+            raise ExerciseError(error.message, error.loc, error.hint) from None
+        wide = x.astype(np.float64)
+        want = wide * weight / np.sqrt((wide * wide).mean(1, keepdims=True))
+        _compare(y, want, 1e-5, f"{m}×{n}")
+        image = kernel.warmup(x, weight, y[0], M=m, N=n, grid=(1,)).image
+        passes = sum(_points(template) >= m * n for template in image.templates)
+        if passes > 3 and m > 1:
+            raise ExerciseError(f"{passes} instructions pass over the whole tile, 3 are enough")
+    return f"right for three shapes, {passes} passes over the tile"
+
+
+def _calling(micro: Any) -> Any:
+    """A kernel that stores micro(x, weight)."""
+    import dsalang as dsa
+
+    def kernel(x, weight, y, M: dsa.constexpr, N: dsa.constexpr):  # type: ignore[no-untyped-def]
+        n = dsa.arange(0, N)
+        at = dsa.arange(0, M)[:, None] * N + n[None, :]
+        dsa.store(y + at, micro(dsa.load(x + at), dsa.load(weight + n)))
+
+    return dsa.jit(kernel)
+
+
+def _points(template: Any) -> int:
+    """Points of a vector instruction, 0 for any other."""
+    fields = template.instruction.fields
+    if template.instruction.engine.name != "VE" or "size" not in fields:
+        return 0
+    return int(np.prod(fields["size"][: fields["ndim"]]))
+
+
 EXERCISES: dict[str, Exercise] = {
     e.number: e
     for e in (
@@ -189,5 +235,6 @@ EXERCISES: dict[str, Exercise] = {
         Exercise("04", "linear_silu", "y = silu(x @ w + bias) + residual", _check_linear_silu),
         Exercise("05", "mlp_steps", "x = relu(x @ w), STEPS times", _check_mlp_steps),
         Exercise("06", "decode_one", "attention of one query over a cache", _check_decode_one),
+        Exercise("07", "rms_norm", "a microkernel: x * weight / rms(x)", _check_rms_norm),
     )
 }

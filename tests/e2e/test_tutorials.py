@@ -107,6 +107,21 @@ ANSWERS = {
                 top = new_top
             dsa.store(out + d[None, :], acc / total[:, None])
         """,
+    "07": """
+        import numpy as np
+        import dsalang as dsa
+        def reference(x, weight):
+            return x * weight / np.sqrt((x * x).mean(1, keepdims=True))
+        @dsa.microkernel(reference=reference, results=lambda x, weight: x)
+        def rms_norm(k, x, weight):
+            rows, n = x.shape
+            squares = k.scratch((rows, n), "fp32")
+            sums = k.scratch((rows,), "fp32")
+            k.vector(squares, lambda v, a: a * a, x)
+            k.reduce(sums, squares, "fsum", 1)
+            k.vector(sums, lambda v, s: v.frsqrt(s * (1 / n)), sums)
+            k.vector(k.result, lambda v, a, s, w: a * s * w, x, sums[:, None], weight)
+        """,
 }
 
 WRONG = {
@@ -116,6 +131,7 @@ WRONG = {
     "04": ("acc + dsa.load(bias", "acc - dsa.load(bias", "element"),
     "05": ("dsa.dot(row, tile), 0.0)", "dsa.dot(row, tile), -9.0)", "element"),
     "06": ("scores * HEAD ** -0.5", "scores", "element"),
+    "07": ("s * (1 / n)", "s * (2 / n)", "does not compute its reference"),
 }
 
 
