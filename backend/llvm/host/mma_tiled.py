@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from llvmlite import ir
+
 from ... import formats
 from . import lanes, mma_pack, mma_scale
 from .build import F32, I1, I8, I16, I32, PTR, VOID, Bool, Int, Value, constant, vector
@@ -240,6 +242,8 @@ def _block(
         return _step(t, a, b, s, values, rows, vectors)
 
     values = unit.loop(0, t.steps, step, carried=start)
+    if p.d.fmt.name == "fp32":
+        values = _without_nan(t, values)
     for place, value in zip(places, values):
         _store_d(t, place, value)
 
@@ -277,6 +281,33 @@ def _multiply_add(t: _Tiled, x: Value, y: Value, value: Value) -> Value:
     return b.add(value, b.add(low, b.mul(b.ashr(x, half), b.ashr(y, half))))
 
 
+def _without_nan(t: _Tiled, values: list[Value]) -> list[Value]:
+    """The values with canonical NaNs. Whether there is any is found for two vectors at a time."""
+    unit, b = t.unit, t.unit.b
+    pairs = list(zip(values[::2], [*values[1::2], values[-1]]))
+    some = constant(vector(I1, t.lanes), 0)
+    for x, y in pairs:
+        some = b.or_(some, b.fcmp_unordered("uno", x, y))
+    word = ir.IntType(t.lanes)
+    found = b.icmp_unsigned("!=", b.bitcast(some, word), constant(word, 0))
+    before = b.block
+    repair, done = b.append_basic_block("nan"), b.append_basic_block("stored")
+    b.cbranch(found, repair, done)
+    b.position_at_end(repair)
+    fmt = t.p.d.fmt
+    clean = [b.bitcast(lanes.store_float(unit, v, fmt), v.type) for v in values]
+    after = b.block
+    b.branch(done)
+    b.position_at_end(done)
+    results = []
+    for value, fixed in zip(values, clean):
+        phi = b.phi(value.type)
+        phi.add_incoming(value, before)
+        phi.add_incoming(fixed, after)
+        results.append(phi)
+    return results
+
+
 def _load_d(t: _Tiled, place: Elements) -> Value:
     fmt = t.p.d.fmt
     raw = formats.by_name("uint32" if fmt.bytes == 4 else "uint16")
@@ -290,6 +321,8 @@ def _store_d(t: _Tiled, place: Elements, value: Value) -> None:
         if t.p.accumulate:
             value = _added(t, _load_d(t, place), value)
         bits = value
+    elif fmt.name == "fp32":
+        bits = lanes.narrow(unit, value, fmt)  # its NaNs are canonical already
     else:
         bits = lanes.store_float(unit, value, fmt)
     raw = formats.by_name("uint32" if fmt.bytes == 4 else "uint16")
