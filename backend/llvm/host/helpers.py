@@ -9,6 +9,9 @@ from llvmlite import ir
 from .abi import Fault, Segment, Slot
 from .build import I1, I8, I32, I64, PTR, VOID, Code, Text, Value, constant, vector
 
+_PIECE = 16
+"""Bytes of the smallest vector."""
+
 PAIR = ir.LiteralStructType([I64, I64])
 
 
@@ -193,19 +196,32 @@ def stream(module: ir.Module, vector_bytes: int) -> ir.Function:
         last = constant(I64, vector_bytes - 1)
         head = b.and_(b.neg(b.ptrtoint(to, I64)), last)
         end = b.sub(bytes_, b.and_(b.add(b.ptrtoint(to, I64), bytes_), last))
-        code.when(code.compare("!=", head, 0), lambda: code.copy(to, source, head))
-        type_ = vector(I64, vector_bytes // 8)
         once = module.add_metadata([ir.Constant(I32, 1)])
 
-        def turn(i: Value) -> None:
-            value = code.load(type_, source, i)
-            store = b.store(value, code.at(to, i), align=vector_bytes)
-            store.set_metadata("nontemporal", once)
+        def past_caches(first: Value, last: Value, width: int) -> None:
+            def turn(i: Value) -> None:
+                value = code.load(vector(I64, width // 8), source, i)
+                store = b.store(value, code.at(to, i), align=width)
+                store.set_metadata("nontemporal", once)
 
-        code.loop(head, end, turn, step=vector_bytes)
-        rest = b.sub(bytes_, end)
-        tail = code.at(to, end), code.at(source, end), rest
-        code.when(code.compare("!=", rest, 0), lambda: code.copy(*tail))
+            code.loop(first, last, turn, step=width)
+
+        def ends(copy: Callable[[Value, Value], None]) -> None:
+            copy(constant(I64, 0), head)
+            copy(end, bytes_)
+
+        def plain(first: Value, last: Value) -> None:
+            code.copy(code.at(to, first), code.at(source, first), b.sub(last, first))
+
+        small = constant(I64, _PIECE - 1)
+        odd = code.compare("!=", b.and_(b.or_(b.ptrtoint(to, I64), bytes_), small), 0)
+        # The next row often goes on in the same line: the host puts a line's pieces together.
+        with b.if_else(odd) as (then, otherwise):
+            with then:
+                ends(plain)
+            with otherwise:
+                ends(lambda first, last: past_caches(first, last, _PIECE))
+        past_caches(head, end, vector_bytes)
         b.ret_void()
 
     return _helper(module, "dsa.stream", VOID, [PTR, PTR, I64, I1], body)
