@@ -59,6 +59,16 @@ def _call_seconds() -> float:
     return best(bound_call(address, case))
 
 
+def mma_beside_numpy(size: int) -> tuple[float, float]:
+    """GFLOP/s of a square fp32 product, as an instruction and by numpy."""
+    test_mma.SRAM = 1 << 22
+    x, y = (np.random.default_rng(s).random((size, size), np.float32) for s in (0, 1))
+    out = np.empty_like(x)
+    flops = 2e-9 * size**3
+    ours = seconds(test_mma.product("fp32", "fp32", "fp32", size, size, size))
+    return flops / ours, flops / best(lambda: np.matmul(x, y, out=out))
+
+
 def mma() -> None:
     """Matrix products."""
     test_mma.SRAM = 1 << 22
