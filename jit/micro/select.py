@@ -21,9 +21,6 @@ from .selftest import require_right
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-MOST_ROUNDS = 64
-"""Calls that may fail to be generated, one after the other."""
-
 
 def planned(source: KernelSource, spec: Specialization, target: Target) -> ModuleOp:
     """The tile IR of a kernel with the microkernels that run in it, and what was decided as `dsa.choices`.
@@ -69,7 +66,18 @@ def _require_direct(plan: Plan) -> None:
 
 
 @dataclass
+class _Trial:
+    """The kernel with some choices: the cost model's cycles (infinite with the reason), and the sites that were met."""
+
+    cycles: float
+    error: CompileError | None
+    sites: dict[str, Site]
+
+
+@dataclass
 class _Search:
+    """The decisions for one kernel."""
+
     source: KernelSource
     spec: Specialization
     target: Target
@@ -95,61 +103,85 @@ class _Search:
     def run(self) -> ModuleOp:
         """Decide site after site, each given what has been decided before."""
         chosen: dict[str, str] = {}
-        best, error, sites = self.cost(chosen)
+        best, failure, sites = self.cost(chosen)
+        if failure is not None:
+            chosen, best, sites = self.rescued(sites, failure)
         decided: set[str] = set()
-        for _ in range(MOST_ROUNDS * max(1, len(sites))):
-            site = next((s for key, s in sites.items() if key not in decided), None)
-            if site is None:
-                break
+        while (site := next((s for s in sites.values() if s.key not in decided), None)) is not None:
             decided.add(site.key)
-            generated = best
-            for micro in site.candidates:
-                taken, best, error, sites = self.tried(
-                    site, micro.name, chosen, generated, best, error, sites
-                )
-                if taken:
-                    chosen[site.key] = micro.name
-        if best == inf:
-            assert error is not None
-            raise error
+            trials = self.trials(site, chosen, _Trial(best, None, sites), failure)
+            name = self.winner(trials)
+            if name is not None:
+                self.require_right(site, name)
+                chosen[site.key] = name
+            else:
+                chosen.pop(site.key, None)
+            best, sites = trials[name].cycles, trials[name].sites
+            self.note(site, trials, name)
         plan, module, error = self.parsed(chosen)
         assert module is not None, error
         _require_direct(plan)
         _note(module, [*self.choices, *_by_name(plan)])
         return module
 
-    def tried(
-        self,
-        site: Site,
-        name: str,
-        chosen: Mapping[str, str],
-        generated: float,
-        best: float,
-        error: CompileError | None,
-        sites: dict[str, Site],
-    ) -> tuple[bool, float, CompileError | None, dict[str, Site]]:
-        """Try a microkernel at a site: whether it is taken, and what is best then."""
-        cycles, problem, found = self.cost({**chosen, site.key: name})
-        # A kernel that has not compiled so far may get further.
-        further = best == inf and cycles == inf and len(found) > len(sites)
-        faster = cycles < best or (
-            self.mode == "always" and cycles < inf and site.key not in chosen
-        )
-        taken = faster or further
-        if taken:
-            for call in site.calls:
-                if call.micro.name == name:
-                    require_right(call, self.target)
-        reason = _reason(generated, cycles, problem, error, taken)
-        loc = replace(site.loc, caller=None)
-        if taken:
-            self.choices = [replace(c, ran=c.ran and c.site != site.key) for c in self.choices]
-        self.choices.append(
-            Choice(site.key, loc, site.op, name, taken, _whole(generated), _whole(cycles), reason)
-        )
-        if taken:
-            return True, cycles, problem, {**sites, **found}
-        return False, best, error, sites
+    def rescued(
+        self, sites: dict[str, Site], failure: CompileError
+    ) -> tuple[dict[str, str], float, dict[str, Site]]:
+        """Choices with which the kernel compiles where generated code does not: a microkernel at every site."""
+        for number in range(max(len(site.candidates) for site in sites.values())):
+            known = 0
+            while len(sites) > known:  # a kernel that gets further may come to more sites
+                known = len(sites)
+                chosen = {
+                    key: site.candidates[min(number, len(site.candidates) - 1)].name
+                    for key, site in sites.items()
+                }
+                cycles, _, found = self.cost(chosen)
+                if cycles < inf:
+                    return chosen, cycles, found
+                sites = {**sites, **found}
+        raise failure
+
+    def trials(
+        self, site: Site, chosen: Mapping[str, str], now: _Trial, failure: CompileError | None
+    ) -> dict[str | None, _Trial]:
+        """The kernel with each microkernel at a site, and (None) with generated code there; one of them is as it is now."""
+        found: dict[str | None, _Trial] = {chosen.get(site.key): now}
+        for name in (None, *(micro.name for micro in site.candidates)):
+            if name not in found:
+                trial = {key: n for key, n in chosen.items() if key != site.key}
+                if name is not None:
+                    trial[site.key] = name
+                found[name] = _Trial(*self.cost(trial))
+        if found[None].error is None and found[None].cycles == inf:
+            found[None].error = failure
+        return found
+
+    def winner(self, trials: Mapping[str | None, _Trial]) -> str | None:
+        """What runs at a site: the fastest, generated code when equal."""
+        written = {name for name, trial in trials.items() if name and trial.cycles < inf}
+        if self.mode == "always" and written:
+            return min(written, key=lambda name: trials[name].cycles)
+        return min(trials, key=lambda name: (trials[name].cycles, name is not None))
+
+    def require_right(self, site: Site, name: str) -> None:
+        """Self-test a microkernel on what it would be called with."""
+        for call in site.calls:
+            if call.micro.name == name:
+                require_right(call, self.target)
+
+    def note(self, site: Site, trials: Mapping[str | None, _Trial], chosen: str | None) -> None:
+        """Remember what was decided."""
+        generated = trials[None]
+        for name, trial in trials.items():
+            if name is not None:
+                self.choices.append(
+                    Choice(
+                        site.key, replace(site.loc, caller=None), site.op, name, name == chosen,
+                        _whole(generated.cycles), _whole(trial.cycles),
+                        _reason(generated, trial, name == chosen),
+                    )
+                )  # fmt: skip
 
     def cost(self, chosen: Mapping[str, str]) -> tuple[float, CompileError | None, dict[str, Site]]:
         """The cost model's cycles of the kernel with some choices (infinite with the reason), and its sites."""
@@ -176,22 +208,18 @@ def _whole(cycles: float) -> int:
     return -1 if cycles == inf else round(cycles)
 
 
-def _reason(
-    generated: float,
-    cycles: float,
-    problem: CompileError | None,
-    error: CompileError | None,
-    taken: bool,
-) -> str:
+def _reason(generated: _Trial, trial: _Trial, ran: bool) -> str:
+    problem = trial.error
     if isinstance(problem, MicrokernelRefusedError):
         return f"it does not serve the call: {problem.message}"
-    if cycles == inf and not taken:
+    if trial.cycles == inf:
         return f"with it the kernel does not compile: {problem.message if problem else ''}"
-    if generated == inf:
+    if not ran:
+        return "it is not faster" if generated.cycles <= trial.cycles else "another one is faster"
+    if generated.cycles == inf:
+        error = generated.error
         return f"generated code does not compile: {error.message if error else ''}"
-    if taken:
-        return "it is faster" if cycles < generated else "DSA_MICROKERNELS=always"
-    return "it is not faster"
+    return "it is faster" if trial.cycles < generated.cycles else "DSA_MICROKERNELS=always"
 
 
 def _note(module: ModuleOp, choices: list[Choice]) -> None:
