@@ -68,6 +68,8 @@ class Register:
     def __xor__(self, other: Register | int) -> Register:
         return self.program.micro("ixor", (self, other))
 
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
     def __lshift__(self, other: Register | int) -> Register:
         return self.program.micro("shl", (self, other))
 

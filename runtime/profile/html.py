@@ -82,6 +82,7 @@ def fragment(profile: Profile) -> str:
         _rings(profile),
         "</div></div><h2>Where engines stood still</h2>",
         _stalls(profile),
+        *(["<h2>Microkernels</h2>", _microkernels(profile)] if run.image.choices else []),
         "</div>",
     ]
     return "".join(parts)
@@ -175,6 +176,18 @@ def _stalls(profile: Profile) -> str:
 def _arrays(profile: Profile) -> str:
     rows = [(escape(n), f"{t.read:,}", f"{t.written:,}") for n, t in profile.run.hbm.items()]
     return _table(("array", "bytes read", "bytes written"), rows, 2)
+
+
+def _microkernels(profile: Profile) -> str:
+    rows = []
+    for choice in profile.run.image.choices:
+        cycles = [
+            f"{n:,}" if n >= 0 else "" for n in (choice.generated_cycles, choice.micro_cycles)
+        ]
+        what = "runs" if choice.ran else "does not run"
+        told = [escape(t) for t in (choice.op, choice.kernel, what, choice.reason)]
+        rows.append((*told, str(choice.loc.line), *cycles))
+    return _table(("op", "microkernel", "", "why", "line", "generated", "with it"), rows, 3)
 
 
 def _rings(profile: Profile) -> str:

@@ -199,6 +199,7 @@ def test_the_profile_and_the_image_tell(registered, monkeypatch):
         and told["ran"]
         and told["line"] == calls_doubled.source.first_line + 4
     )
+    assert "<h2>Microkernels</h2>" in profile._repr_html_()
     image = calls_doubled.warmup(x, y, N=N, grid=(1,)).image
     assert load(save(image)).choices == image.choices
 
