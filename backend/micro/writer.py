@@ -32,18 +32,27 @@ class Site(Placement):
     caller: Loc | None
     bounds: Bounds
     own: str | None
+    over: set[Block]
+    """Bodies of loops that are written."""
 
     @classmethod
     def within(cls, p: Placement, caller: Loc | None, own: str | None) -> Site:
         """A site that goes on where `p` is; what both add to goes to the same places."""
         site = cls(**{entry.name: getattr(p, entry.name) for entry in dataclass_fields(Placement)})
-        site.caller, site.bounds, site.own = caller, Bounds(), own
+        site.caller, site.bounds, site.own, site.over = caller, Bounds(), own, set()
         return site
 
     def emit(self, op: Operation) -> Operation:
         """Add an operation at the line of the microkernel that is running."""
         loc = here(self.caller)
         self.location = UnknownLoc() if loc is None else locations.to_ir(loc)
+        for operand in op.operands:
+            owner = operand.owner
+            if (owner if isinstance(owner, Block) else owner.parent) in self.over:
+                raise MicrokernelError(
+                    "what belongs to an iteration of a loop is used after the loop",
+                    hint="a ring's slot, the counter and what is made of it end with the `with`",
+                )
         if isinstance(op, dsa.IssueOp):
             self.bounds.check(op)
         if self.own is not None and isinstance(
@@ -189,6 +198,7 @@ class Writer:
             yield Number(site, site.result(arith.ExtSIOp(body.args[0], i64)))
             site.emit(scf.YieldOp())
         site.emit(loop)
+        site.over.add(body)
 
     # instructions, from tiles
 

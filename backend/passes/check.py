@@ -162,7 +162,7 @@ class Interpreter:
                 break
             head = joined
         if not step.before:
-            leave = head
+            leave = back if step.runs else head
         self.ended[id(step)] = _Ended(head, leave)
         return leave.copy()
 

@@ -61,12 +61,16 @@ class Signal:
 
 @dataclass
 class Loop:
-    """An scf.for, or with `before` an scf.while; a new iteration of the grid loop is a new program."""
+    """An scf.for, or with `before` an scf.while; a new iteration of the grid loop is a new program.
+
+    `runs`: the body is executed at least once, as in loops that microkernels write.
+    """
 
     body: list[Step]
     before: list[Step]
     grid: bool
     op: Operation
+    runs: bool = False
 
 
 @dataclass
@@ -184,7 +188,8 @@ class Builder:
                 self.signals.append(signal)
                 found.append(signal)
             elif isinstance(op, scf.ForOp):
-                found.append(Loop(self.steps(op.body.block), [], False, op))
+                runs = dsa.own_call(op) is not None
+                found.append(Loop(self.steps(op.body.block), [], False, op, runs))
             elif isinstance(op, scf.WhileOp):
                 before = self.steps(op.before_region.block)
                 found.append(Loop(self.steps(op.after_region.block), before, False, op))

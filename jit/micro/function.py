@@ -112,17 +112,23 @@ class MicrokernelFunction(HostFunction):
                 f"microkernel {self.fn.__name__}() was called outside a kernel",
                 hint="call it in a function decorated with @dsalang.jit, or check it with .self_test(...)",
             )
-        bound = inspect.Signature(
+        from ..interpret.errors import fail
+
+        signature = inspect.Signature(
             [
                 p.replace(annotation=p.empty)
                 for p in list(inspect.signature(self.fn).parameters.values())[1:]
             ]
-        ).bind(*args, **kwargs)
+        )
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise fail(
+                f"{self.fn.__name__}(): {error}", f"its parameters are {signature}"
+            ) from None
         bound.apply_defaults()
         values = tuple(bound.arguments.values())
         if self.reference is None:
-            from ..interpret.errors import fail
-
             raise fail(
                 f"microkernel {self.fn.__name__}() has no reference that an interpreted kernel could run",
                 "pass reference= to dsa.microkernel",

@@ -122,6 +122,36 @@ def test_more_registers_than_there_are():
     assert "needs more than 32 registers" in message(lambda k, x: k.vector(k.result, many, x))
 
 
+def test_a_slot_after_its_loop():
+    def body(k, x):
+        ring = k.ring((64,), "fp32", 2)
+        with k.loop(3):
+            tile = ring.next()
+            k.copy(tile, x)
+        k.copy(k.result, tile)
+
+    assert "used after the loop" in message(body)
+
+
+def test_a_ring_moves_once():
+    def body(k, x):
+        ring = k.ring((64,), "fp32", 2)
+        with k.loop(3):
+            ring.next()
+            ring.next()
+
+    assert "moves on twice" in message(body)
+
+
+def test_arguments_of_an_interpreted_call():
+    @dsa.jit(interpret=True)
+    def kernel(x):
+        kernels.plain(dsa.load(x), None)
+
+    with pytest.raises(dsa.CompileError, match=r"plain\(\): missing a required argument: 'acc'"):
+        kernel[(1,)](np.zeros(4, np.float32))
+
+
 def test_more_semaphores_than_there_are():
     def body(k, x):
         for _ in range(33):
