@@ -14,6 +14,8 @@ from types import SimpleNamespace
 from typing import Any as _Any
 
 from dsalang._jit import libdevice as _libdevice
+from dsalang._jit import libdevice_bits as _libdevice_bits
+from dsalang._jit import libdevice_special as _libdevice_special
 from dsalang._jit import refused as _refused
 from dsalang._jit.builtin import Builtin as _Builtin
 from dsalang._jit.builtins import (  # noqa: F401
@@ -145,10 +147,8 @@ from dsalang._jit.library import (  # noqa: F401
     add,
     atomic_poll,
     bitonic_merge,
-    gather_tensor_descriptor,
     histogram,
     mul,
-    scatter_tensor_descriptor,
     sort,
     squeeze,
     sub,
@@ -156,6 +156,16 @@ from dsalang._jit.library import (  # noqa: F401
     to_tensor,
     topk,
     unsqueeze,
+)
+from dsalang._jit.library_descriptors import (  # noqa: F401
+    atomic_add_tensor_descriptor,
+    atomic_and_tensor_descriptor,
+    atomic_max_tensor_descriptor,
+    atomic_min_tensor_descriptor,
+    atomic_or_tensor_descriptor,
+    atomic_xor_tensor_descriptor,
+    gather_tensor_descriptor,
+    scatter_tensor_descriptor,
 )
 from dsalang._jit.random_numbers import (  # noqa: F401
     pair_uniform_to_normal,
@@ -195,7 +205,12 @@ _OTHER_NAMES: dict[str, _Any] = {
 }  # fmt: skip
 
 libdevice = SimpleNamespace(
-    **_IN_MATH, **{n: f for n, f in vars(_libdevice).items() if isinstance(f, _Builtin) and n[0] != "_"},
+    **_IN_MATH, **{
+        n: f
+        for module in (_libdevice, _libdevice_bits, _libdevice_special)
+        for n, f in vars(module).items()
+        if isinstance(f, _Builtin) and n[0] != "_"
+    },
     **_OTHER_NAMES, **_refused.names(_refused.LIBDEVICE),
 )  # fmt: skip
 """Names of CUDA's libdevice that kernels use."""

@@ -8,7 +8,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 
-from . import builtins, dtypes, libdevice, library, names, random_numbers, refused
+from . import (
+    builtins,
+    dtypes,
+    libdevice,
+    libdevice_bits,
+    libdevice_special,
+    library,
+    library_descriptors,
+    names,
+    random_numbers,
+    refused,
+)
 from .builtin import Builtin
 from .decorator import GPU_OPTIONS
 
@@ -66,8 +77,9 @@ reason. A name marked *method* also stands after a value: `x.sum(0)`.
 
 GROUPS: tuple[tuple[str, tuple[object, ...]], ...] = (
     ("`tl.*`", (builtins, library)),
+    ("Tensor descriptors", (library_descriptors,)),
     ("Random numbers", (random_numbers,)),
-    ("`tl.math.*`, `tl.extra.libdevice.*`", (libdevice,)),
+    ("`tl.math.*`, `tl.extra.libdevice.*`", (libdevice, libdevice_bits, libdevice_special)),
 )
 
 

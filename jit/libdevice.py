@@ -15,8 +15,7 @@ LN2 = 0.6931471805599453
 INF = float("inf")
 NAN = float("nan")
 PI = 3.141592653589793
-# (atan(x) / x - 1) / z in z = x^2 for |x| <= tan(pi/8), and ln(erfc(x) e^(x^2) / t) in t - 7/16,
-# t = 1 / (1 + x/2), for x >= 0.5; both for fp64, minimax fits for relative error of the result
+# (atan(x) / x - 1) / z in z = x^2 for |x| <= tan(pi/8), for fp64: a minimax fit for relative error of the result
 ATAN = (
     -0.333333333333332,
     0.19999999999954043,
@@ -29,32 +28,6 @@ ATAN = (
     -0.0503979547880799,
     0.0380770181329206,
     -0.017920820142044734,
-)
-ERFC = (
-    -0.7550458267214988,
-    1.317393369534841,
-    0.2553566054958926,
-    -0.32534922143584916,
-    -0.2371328506217168,
-    0.2167400806177182,
-    0.23263252403882945,
-    -0.23221304326814257,
-    -0.23214805191143317,
-    0.3162695158119209,
-    0.1993989870300642,
-    -0.4556044229719507,
-    -0.0777771842829735,
-    0.607748647886151,
-    -0.19472835654182497,
-    -0.6565063277468869,
-    0.6186522331591958,
-    0.4169376324250094,
-    -1.0208638105121426,
-    0.20323621205171927,
-    1.0462080011923058,
-    -0.8577586807020641,
-    -0.5301669097492112,
-    0.764540473586253,
 )
 
 
@@ -404,78 +377,6 @@ def rcbrt(x: Any) -> Any:
 
 
 @defined()
-def _erfc_tail(z: Any, x: Any) -> Any:
-    """erfc of z >= 0.5 in fp64; NaN where x is NaN."""
-    z = tl.where(z > 28.0, 28.0, z)
-    t = 1.0 / (1.0 + 0.5 * z)
-    square = z * z
-    tail = t * tl.exp(_polynomial(t - 0.4375, ERFC) - square) * (1.0 - tl.fma(z, z, -square))
-    return tl.where(x == x, tail, NAN)
-
-
-@defined()
-def erfc(x: Any) -> Any:
-    """1 - erf(x), accurate where that is small."""
-    a = _real(x)
-    if a.dtype == dtypes.float64:
-        return tl.where(a < 0.5, 1.0 - tl.erf(a), _erfc_tail(tl.maximum(a, 0.5), a))
-    z = tl.abs(a)
-    z = tl.where(z > 20.0, 20.0, z)
-    t = 1.0 / (1.0 + 0.5 * z)
-    p = 0.17087277 * t - 0.82215223
-    p = p * t + 1.48851587
-    p = p * t - 1.13520398
-    p = p * t + 0.27886807
-    p = p * t - 0.18628806
-    p = p * t + 0.09678418
-    p = p * t + 0.37409196
-    p = p * t + 1.00002368
-    p = p * t - 1.26551223
-    square = z * z
-    tail = t * tl.exp(p - square) * (1.0 - tl.fma(z, z, -square))
-    return _like(tl.where(a < 1.0, 1.0 - tl.erf(a), tail), x)
-
-
-@defined()
-def erfinv(x: Any) -> Any:
-    """Inverse of the error function (Giles, 2010)."""
-    a = _real(x)
-    w = -tl.log((1.0 - a) * (1.0 + a))
-    u = w - 2.5
-    p = 2.81022636e-08 * u + 3.43273939e-07
-    p = p * u - 3.5233877e-06
-    p = p * u - 4.39150654e-06
-    p = p * u + 0.00021858087
-    p = p * u - 0.00125372503
-    p = p * u - 0.00417768164
-    p = p * u + 0.246640727
-    p = p * u + 1.50140941
-    v = tl.sqrt(tl.maximum(w, 0.0)) - 3.0
-    q = -0.000200214257 * v + 0.000100950558
-    q = q * v + 0.00134934322
-    q = q * v - 0.00367342844
-    q = q * v + 0.00573950773
-    q = q * v - 0.0076224613
-    q = q * v + 0.00943887047
-    q = q * v + 1.00167406
-    q = q * v + 2.83297682
-    inside = tl.where(w < 5.0, p, q) * a
-    if a.dtype == dtypes.float64:  # Newton, where erfc is small on erfc
-        for _ in tl.static_range(3):
-            size = tl.abs(inside)
-            error = tl.where(size < 0.5, tl.abs(a) - tl.erf(size), erfc(size) - (1.0 - tl.abs(a)))
-            size = size + error * 0.8862269254527579 * tl.exp(size * size)
-            inside = copysign(size, a)
-    return _like(tl.where(tl.abs(a) == 1.0, a * INF, inside), x)
-
-
-@defined()
-def normcdf(x: Any) -> Any:
-    """The normal distribution function."""
-    return _like(0.5 * erfc(_real(x) * -0.7071067811865476), x)
-
-
-@defined()
 def ldexp(x: Any, exponent: Any) -> Any:
     """X times 2 to the exponent."""
     half = exponent >> 1
@@ -483,64 +384,6 @@ def ldexp(x: Any, exponent: Any) -> Any:
     kind = value.dtype
     scaled = value * tl.exp2(tl.cast(half, kind))
     return _like(scaled * tl.exp2(tl.cast(exponent - half, kind)), x)
-
-
-@defined()
-def float_as_int(x: Any) -> Any:
-    """The bits of an fp32 as int32."""
-    return x.to(dtypes.int32, bitcast=True)
-
-
-@defined()
-def float_as_uint(x: Any) -> Any:
-    """The bits of an fp32 as uint32."""
-    return x.to(dtypes.uint32, bitcast=True)
-
-
-@defined()
-def int_as_float(x: Any) -> Any:
-    """The fp32 with these bits."""
-    return x.to(dtypes.float32, bitcast=True)
-
-
-@defined()
-def popc(x: Any) -> Any:
-    """How many bits of a 32-bit integer are set (int32)."""
-    v = tl.cast(x, dtypes.uint32)
-    v = v - ((v >> 1) & 0x55555555)
-    v = (v & 0x33333333) + ((v >> 2) & 0x33333333)
-    v = (v + (v >> 4)) & 0x0F0F0F0F
-    return ((v * 0x01010101) >> 24).to(dtypes.int32)
-
-
-@defined()
-def clz(x: Any) -> Any:
-    """How many leading bits of a 32-bit integer are zero (int32)."""
-    v = tl.cast(x, dtypes.uint32)
-    v = v | (v >> 1)
-    v = v | (v >> 2)
-    v = v | (v >> 4)
-    v = v | (v >> 8)
-    v = v | (v >> 16)
-    return 32 - popc(v)
-
-
-@defined()
-def ffs(x: Any) -> Any:
-    """The position of the lowest set bit of a 32-bit integer, from 1; 0 for 0."""
-    v = tl.cast(x, dtypes.int32)
-    return tl.where(v == 0, 0, 32 - clz(v & -v))
-
-
-@defined()
-def brev(x: Any) -> Any:
-    """The bits of a 32-bit integer in reverse order."""
-    v = tl.cast(x, dtypes.uint32)
-    v = ((v >> 1) & 0x55555555) | ((v & 0x55555555) << 1)
-    v = ((v >> 2) & 0x33333333) | ((v & 0x33333333) << 2)
-    v = ((v >> 4) & 0x0F0F0F0F) | ((v & 0x0F0F0F0F) << 4)
-    v = ((v >> 8) & 0x00FF00FF) | ((v & 0x00FF00FF) << 8)
-    return ((v >> 16) | (v << 16)).to(x.dtype, bitcast=True)
 
 
 @defined()
@@ -553,3 +396,51 @@ def llrint(x: Any) -> Any:
 def rhypot(x: Any, y: Any) -> Any:
     """1 / hypot(x, y)."""
     return _like(1.0 / hypot(_real(x), _real(y)), x)
+
+
+@defined()
+def llround(x: Any) -> Any:
+    """The nearest integer, ties away from zero, as int64."""
+    return round(_real(x)).to(dtypes.int64)
+
+
+@defined()
+def scalbn(x: Any, n: Any) -> Any:
+    """X times 2 to the n."""
+    return ldexp(x, n)
+
+
+@defined()
+def remainder(x: Any, y: Any) -> Any:
+    """X - n y with n the integer nearest to x / y, ties to even."""
+    a, b = _real(x), tl.abs(_real(y))
+    rest = tl.abs(a) % tl.where(b == INF, INF, b)
+    half = b * 0.5
+    quotient_odd = (tl.abs(a) % (2.0 * b)) >= b
+    up = (rest > half) | ((rest == half) & quotient_odd)
+    size = tl.where(up & (b < INF), rest - b, rest)
+    return _like(tl.where(a < 0.0, -size, size), x)
+
+
+@defined()
+def norm3d(x: Any, y: Any, z: Any) -> Any:
+    """sqrt(x² + y² + z²) without overflow on the way."""
+    return hypot(hypot(x, y), z)
+
+
+@defined()
+def norm4d(x: Any, y: Any, z: Any, t: Any) -> Any:
+    """sqrt(x² + y² + z² + t²) without overflow on the way."""
+    return hypot(hypot(x, y), hypot(z, t))
+
+
+@defined()
+def rnorm3d(x: Any, y: Any, z: Any) -> Any:
+    """1 / norm3d(x, y, z)."""
+    return _like(1.0 / norm3d(_real(x), _real(y), _real(z)), x)
+
+
+@defined()
+def rnorm4d(x: Any, y: Any, z: Any, t: Any) -> Any:
+    """1 / norm4d(x, y, z, t)."""
+    return _like(1.0 / norm4d(_real(x), _real(y), _real(z), _real(t)), x)

@@ -171,29 +171,6 @@ def _without(shape: tuple[int, ...], place: int) -> tuple[int, ...]:
 
 
 @defined()
-def _rows(desc: Any, x_offsets: Any, y_offset: Any) -> Any:
-    """Pointers to rows of a matrix from a column on, and which of them lie inside."""
-    rows = x_offsets[:, None]
-    columns = (y_offset + tl.arange(0, desc.block_shape[1]))[None, :]
-    inside = (rows >= 0) & (rows < desc.shape[0]) & (columns >= 0) & (columns < desc.shape[1])
-    return desc.base + rows * desc.strides[0] + columns * desc.strides[1], inside
-
-
-@defined()
-def gather_tensor_descriptor(desc: Any, x_offsets: Any, y_offset: Any) -> Any:
-    """The rows x_offsets of a matrix, from column y_offset on; `desc.gather(x_offsets, y_offset)`. Outside it is 0."""
-    pointers, inside = _rows(desc, x_offsets, y_offset)
-    return tl.load(pointers, mask=inside, other=0)
-
-
-@defined()
-def scatter_tensor_descriptor(desc: Any, value: Any, x_offsets: Any, y_offset: Any) -> Any:
-    """Store the rows of a tile as rows x_offsets of a matrix; `desc.scatter(value, x_offsets, y_offset)`."""
-    pointers, inside = _rows(desc, x_offsets, y_offset)
-    tl.store(pointers, value.to(desc.dtype), mask=inside)
-
-
-@defined()
 def atomic_poll(
     pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None
 ) -> Any:

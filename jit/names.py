@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from . import builtins, libdevice, library, random_numbers
+from . import (
+    builtins,
+    libdevice,
+    libdevice_bits,
+    libdevice_special,
+    library,
+    library_descriptors,
+    random_numbers,
+)
 from .builtin import Builtin
 
 BUILTINS: dict[str, Builtin] = {
     value.name: value
-    for module in (builtins, library, random_numbers, libdevice)
+    for module in (
+        builtins,
+        library,
+        library_descriptors,
+        random_numbers,
+        libdevice,
+        libdevice_bits,
+        libdevice_special,
+    )
     for value in vars(module).values()
     if isinstance(value, Builtin) and not value.name.startswith("_")
 }

@@ -38,10 +38,10 @@ LIBDEVICE: dict[str, str] = {
         for mode in ("rd", "ru", "rz")
     },
     **dict.fromkeys(
-        ("j0", "j1", "jn", "y0", "y1", "yn", "cyl_bessel_i0", "cyl_bessel_i1", "lgamma", "tgamma"),
+        ("j0", "j1", "jn", "y0", "y1", "yn", "cyl_bessel_i0", "cyl_bessel_i1"),
         "there is no such series on this machine yet",
     ),
-    **dict.fromkeys(("nextafter", "byte_perm", "sad", "ilogb", "logb", "erfcx", "erfcinv", "normcdfinv"), "not written yet"),
+    "rcp64h": "it is an approximation of one vendor's GPUs; use 1 / x",
 }  # fmt: skip
 """In `triton.language.extra.libdevice`."""
 

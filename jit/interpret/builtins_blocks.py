@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from .. import library
+from .. import library_descriptors
 from ..composite import DESCRIPTOR, Composite
 from ..dtypes import pointer_type
 from . import builtins_memory
@@ -58,11 +59,18 @@ class InterpBlock:
 
     def gather(self, x_offsets: Any, y_offset: Any) -> Any:
         """Rows of a matrix."""
-        return library.gather_tensor_descriptor(self, x_offsets, y_offset)
+        return library_descriptors.gather_tensor_descriptor(self, x_offsets, y_offset)
 
     def scatter(self, value: Any, x_offsets: Any, y_offset: Any) -> None:
         """Store rows of a matrix."""
-        library.scatter_tensor_descriptor(self, value, x_offsets, y_offset)
+        library_descriptors.scatter_tensor_descriptor(self, value, x_offsets, y_offset)
+
+    def __getattr__(self, name: str) -> Any:
+        """`atomic_add` and the like of a descriptor."""
+        function = getattr(library_descriptors, f"{name}_tensor_descriptor", None)
+        if function is None or not self.descriptor or not name.startswith("atomic_"):
+            raise AttributeError(name)
+        return partial(function, self)
 
     def elements(self, checked: Sequence[int]) -> tuple[Any, Any]:
         """The pointers of the window, and what of it lies inside the array in the dims `checked`."""

@@ -22,6 +22,7 @@ from .tile import (
     broadcast_to,
     cast,
     floor_divide,
+    is_number,
     multiply,
     number_type,
     operands,
@@ -154,7 +155,9 @@ def fma(x: Any, y: Any, z: Any) -> InterpTile:
         )
     except promote.PromotionError as error:
         raise fail(str(error)) from None
-    a, b, c = (cast(v, kind) for v in (a, b, c))
+    a, b, c = (
+        to_tile(v, kind) if is_number(unwrap(v)) else cast(to_tile(v), kind) for v in (x, y, z)
+    )
     broadcast_shapes(a.shape, b.shape, c.shape)
     if not kind.is_floating():
         return add(multiply(a, b), c)

@@ -11,10 +11,9 @@ from xdsl.ir import OpResult
 
 from dsalang._backend.errors import CompileError
 
-from .. import dtypes, semantics, semantics_operators
+from .. import dtypes, library_descriptors, semantics, semantics_operators
 from ..builtin import Builtin
 from ..builtins import load_tensor_descriptor, store_tensor_descriptor
-from ..library import gather_tensor_descriptor, scatter_tensor_descriptor
 from ..lowering import blocks
 from ..lowering.indexing import index_tile
 from ..names import METHODS
@@ -379,8 +378,14 @@ RECORD_METHODS: dict[str, dict[str, Builtin]] = {
     blocks.DESCRIPTOR: {
         "load": load_tensor_descriptor,
         "store": store_tensor_descriptor,
-        "gather": gather_tensor_descriptor,
-        "scatter": scatter_tensor_descriptor,
+        "gather": library_descriptors.gather_tensor_descriptor,
+        "scatter": library_descriptors.scatter_tensor_descriptor,
+        "atomic_add": library_descriptors.atomic_add_tensor_descriptor,
+        "atomic_min": library_descriptors.atomic_min_tensor_descriptor,
+        "atomic_max": library_descriptors.atomic_max_tensor_descriptor,
+        "atomic_and": library_descriptors.atomic_and_tensor_descriptor,
+        "atomic_or": library_descriptors.atomic_or_tensor_descriptor,
+        "atomic_xor": library_descriptors.atomic_xor_tensor_descriptor,
     },
 }
 

@@ -89,3 +89,28 @@ def test_mistakes(mode, message):
     x = np.zeros(4, np.float32)
     with pytest.raises(dsa.CompileError, match=message):
         parse_call(edges, {"x": x, "out": x, "n": 4, "MODE": mode})
+
+
+@dsa.jit
+def descriptor_atomics(out, bits, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    desc = tl.make_tensor_descriptor(out, [M, N], [N, 1], [BM, BN])
+    values = tl.arange(0, BM)[:, None] * 10 + tl.arange(0, BN)[None, :]
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    desc.atomic_add([row, column], values.to(tl.float32))
+    desc.atomic_max([row, column], (values * 0 + 7).to(tl.float32))
+    desc.atomic_min([row, column], (values * 0 + 25).to(tl.float32))
+    whole = tl.make_tensor_descriptor(bits, [M, N], [N, 1], [BM, BN])
+    whole.atomic_or([row, column], values)
+    whole.atomic_and([row, column], values * 0 + 29)
+    whole.atomic_xor([row, column], values * 0 + 2)
+
+
+@pytest.mark.parametrize("interpret", ["0", "1"])
+def test_atomics_of_a_descriptor(interpret, monkeypatch):
+    monkeypatch.setenv("DSA_INTERPRET", interpret)
+    out, bits = np.ones((5, 6), np.float32), np.full((5, 6), 3, np.int32)
+    descriptor_atomics[(2, 2)](out, bits, 5, 6, BM=4, BN=4)
+    i, j = np.indices((5, 6)) % 4
+    values = i * 10 + j
+    np.testing.assert_array_equal(out, np.clip(values + 1, 7, 25))
+    np.testing.assert_array_equal(bits, ((values | 3) & 29) ^ 2)

@@ -274,6 +274,77 @@ def test_binary_in_fp64(name, monkeypatch):
     assert not bad.any(), list(zip(a[bad], b[bad], out[bad], expected[bad]))[:10]
 
 
+GAMMA = [0.1, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 10.0, 25.5, 1e-10, 33.0, -0.5, -1.5, -2.25, -10.5]
+SPECIAL = {
+    "tgamma": (np.vectorize(math.gamma), GAMMA), "lgamma": (np.vectorize(math.lgamma), [*GAMMA, 1e5, 3e20]),
+    "erfcx": (np.vectorize(lambda x: math.erfc(x) * math.exp(x * x)), [0.0, 0.3, -1.0, 0.5, 2.0, 5.0, 20.0]),
+    "erfcinv": (np.vectorize(lambda x: -erfinv(x - 1)), [1.0, 0.5, 1.5, 0.9, 0.1, 1.9, 0.001]),
+    "normcdfinv": (np.vectorize(lambda x: math.sqrt(2) * erfinv(2 * x - 1)), [0.5, 0.1, 0.9, 0.01, 0.6]),
+    "logb": (lambda x: np.frexp(x)[1] - 1.0, [1.0, 3.0, 0.7, 1e30, -5.0]),
+    "scalbn2": (lambda x: x * 4, [1.0, -3.0]),
+}  # fmt: skip
+
+
+@BOTH
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special(name, kind, interpret, monkeypatch):
+    function, points = SPECIAL[name]
+    x = np.array(points, kind)
+    call = f"libdevice.{name}(x)" if name != "scalbn2" else "libdevice.scalbn(x, 2)"
+    out = run(call, x, ONE, np.zeros(x.size, kind), monkeypatch, interpret)
+    expected = function(x.astype(np.float64))
+    tolerance = 2e-7 if kind == np.float32 else 1e-12
+    atol = 5e-15 if name == "lgamma" else 1e-15
+    np.testing.assert_allclose(out, expected, rtol=tolerance, atol=atol)
+
+
+def test_poles_and_ends(monkeypatch):
+    def ends(name, *values):
+        x = np.array(values)
+        return str(run(f"libdevice.{name}(x)", x, ONE, np.zeros(x.size), monkeypatch).tolist())
+
+    inf, nan = math.inf, math.nan
+    poles = (0.0, -0.0, -1.0, -3.0, inf, -inf, nan)
+    assert ends("lgamma", *poles) == "[inf, inf, inf, inf, inf, inf, nan]"
+    assert ends("tgamma", *poles) == "[inf, -inf, nan, nan, inf, nan, nan]"
+    assert ends("logb", *poles) == "[-inf, -inf, 0.0, 1.0, inf, inf, nan]"
+    assert ends("erfcx", inf, -inf, nan) == "[0.0, inf, nan]"
+    assert ends("erfcinv", 0.0, 2.0, -1.0, 3.0) == "[inf, -inf, nan, nan]"
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_nextafter_and_remainder(kind, monkeypatch):
+    points = [0.0, -0.0, 1.0, -1.0, 1e-40, 3.5, -7.25, 1e30, math.inf]
+    a, b = (np.array(side, kind) for side in zip(*((a, b) for a in points for b in points)))
+    out = run("libdevice.nextafter(x, y)", a, b, np.zeros(a.size, kind), monkeypatch)
+    np.testing.assert_array_equal(out, np.nextafter(a, b))
+    finite = [p for p in points if math.isfinite(p)]
+    a, b = (np.array(s, kind) for s in zip(*((a, b) for a in finite for b in finite if b)))
+    out = run("libdevice.remainder(x, y)", a, b, np.zeros(a.size, kind), monkeypatch)
+    expected = [math.remainder(float(p), float(q)) for p, q in zip(a, b)]
+    np.testing.assert_array_equal(out, np.array(expected, kind))
+
+
+def test_integers_of_libdevice(monkeypatch):
+    a = np.array([7, -8, 2**31 - 1, -(2**31), 0x12345678], np.int32)
+    b = np.array([2, -3, 2**31 - 1, 5, 0x01234567], np.int32)
+    wide = list(zip(a.tolist(), b.tolist()))
+    for name, function in {
+        "hadd": lambda x, y: (x + y) >> 1, "rhadd": lambda x, y: (x + y + 1) >> 1,
+        "mulhi": lambda x, y: (x * y) >> 32,
+    }.items():  # fmt: skip
+        out = run(f"libdevice.{name}(x, y)", a, b, np.zeros(5, np.int32), monkeypatch)
+        assert out.tolist() == [function(x, y) for x, y in wide], name
+    out = run("libdevice.byte_perm(x, y, 0x5140)", a, b, np.zeros(5, np.int32), monkeypatch)
+    both = [(x & 0xFFFFFFFF) | (y & 0xFFFFFFFF) << 32 for x, y in wide]
+    want = [sum((w >> 8 * k & 255) << 8 * i for i, k in enumerate((0, 4, 1, 5))) for w in both]
+    assert [int(v) & 0xFFFFFFFF for v in out] == want
+    words = np.array([1.5, -2.25, 1e300])
+    halves = "libdevice.hiloint2double(libdevice.double2hiint(x), libdevice.double2loint(x))"
+    assert run(halves, words, ONE, np.zeros(3), monkeypatch).tolist() == words.tolist()
+
+
 def test_bits(monkeypatch):
     x = np.array([0, 1, -1, 0x00F00000, -(2**31), 12345], np.int32)
     words = [int(v) & 0xFFFFFFFF for v in x]
