@@ -114,7 +114,9 @@ class Program:
         functional: bool = True,
     ) -> Program | None:
         """The program of an image whose host code is in the cache; `image` gets the image when it is needed."""
-        code = objects.find(cache, _object_key(key, functional), (RUN,))
+        code = objects.find(
+            cache, _object_key(key, functional), (RUN,), simulator.code(cache).symbols
+        )
         if code is None:
             return None
         program = _Found.__new__(_Found)
@@ -131,8 +133,10 @@ class Program:
 
             return program.build(self.image, self.target, self.rows, self.functional)
 
-        note = self.outline.pack()
-        self._code = objects.load_or_make(self.cache, self._object_key, make, (RUN,), note=note)
+        note, shared = self.outline.pack(), simulator.code(self.cache).symbols
+        self._code = objects.load_or_make(
+            self.cache, self._object_key, make, (RUN,), note=note, known=shared
+        )
         return _ENTRY(self._code.symbols[RUN])
 
     def load(self) -> None:

@@ -12,6 +12,7 @@ import platform
 import struct
 import sys
 import weakref
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -26,6 +27,9 @@ _ABS64, _PC32, _PLT32, _PC64 = 1, 2, 4, 24
 _GOTPCREL, _GOTPCRELX, _REX_GOTPCRELX = 9, 41, 42
 _STUB = b"\xff\x25\x00\x00\x00\x00"  # jmp *0(%rip); the address follows
 _STUB_BYTES = 16
+
+
+_NOTHING: Mapping[str, int] = {}
 
 
 class LoadError(Exception):
@@ -43,17 +47,22 @@ class Code(NamedTuple):
     note: bytes = b""
 
 
-def load(data: bytes, names: tuple[str, ...], note: bytes = b"") -> Code:
-    """Load an object; `names` are the functions that are wanted."""
+def load(
+    data: bytes,
+    names: tuple[str, ...],
+    note: bytes = b"",
+    known: Mapping[str, int] = _NOTHING,
+) -> Code:
+    """Load an object; `names` are the functions that are wanted, `known` addresses of some that it refers to."""
     if platform.machine() in ("x86_64", "AMD64") and sys.platform.startswith("linux"):
         try:
-            return _Linker(data).code(names)._replace(note=note)
+            return _Linker(data, known).code(names)._replace(note=note)
         except LoadError:
             pass
-    return _load_llvm(data, names)._replace(note=note)
+    return _load_llvm(data, names, known)._replace(note=note)
 
 
-def _load_llvm(data: bytes, names: tuple[str, ...]) -> Code:
+def _load_llvm(data: bytes, names: tuple[str, ...], known: Mapping[str, int]) -> Code:
     import llvmlite.binding as llvm
 
     from .host import machine
@@ -62,6 +71,8 @@ def _load_llvm(data: bytes, names: tuple[str, ...]) -> Code:
     # MCJIT owns its target machine, so it gets one of its own
     own = llvm.Target.from_default_triple().create_target_machine()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), own)
+    for name, address in known.items():
+        llvm.add_symbol(name, address)
     engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()
     return Code({name: engine.get_function_address(name) for name in names}, engine)
@@ -70,8 +81,8 @@ def _load_llvm(data: bytes, names: tuple[str, ...]) -> Code:
 class _Linker:
     """One pass over an object: lay out the sections, copy, relocate, make executable."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, data: bytes, known: Mapping[str, int]) -> None:
+        self.data, self.known = data, known
         header = _HEADER.unpack_from(data, 0)
         if header[0][:6] != b"\x7fELF\x02\x01" or header[2] != _EM_X86_64:
             raise LoadError("not an x86-64 ELF object")
@@ -133,7 +144,8 @@ class _Linker:
         """The address of a symbol."""
         name, _, _, section, value, _ = self.symbols[symbol]
         if section == 0:
-            return _outside(self.name_of(name))
+            text = self.name_of(name)
+            return self.known.get(text) or _outside(text)
         if section not in self.offsets:
             raise LoadError("a reference to what is not loaded")
         return int(base + self.offsets[section] + value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from . import host
@@ -16,6 +16,7 @@ from .loader import Code, load
 
 _MAGIC = b"dsahost\1"
 _DIGEST, _LENGTH = 32, 8
+_NOTHING: Mapping[str, int] = {}
 _lock = threading.Lock()
 _loaded: dict[str, Code] = {}
 
@@ -30,10 +31,12 @@ class ObjectCache(Protocol):
         """Keep a file."""
 
 
-def find(cache: ObjectCache | None, key: str, names: tuple[str, ...]) -> Code | None:
+def find(
+    cache: ObjectCache | None, key: str, names: tuple[str, ...], known: Mapping[str, int] = _NOTHING
+) -> Code | None:
     """The code of a key: loaded before, or from the cache. Arguments as in `load_or_make`."""
     with _lock:
-        return _find(cache, _full(key), names)
+        return _find(cache, _full(key), names, known)
 
 
 def load_or_make(
@@ -43,6 +46,7 @@ def load_or_make(
     names: tuple[str, ...],
     thorough: bool = False,
     note: bytes = b"",
+    known: Mapping[str, int] = _NOTHING,
 ) -> Code:
     """The code of a key: loaded before, from the cache, or compiled from LLVM IR text and kept.
 
@@ -51,16 +55,17 @@ def load_or_make(
         names: the functions that are wanted.
         thorough: as in `host.compile_object`.
         note: what `Code.note` is to hold, kept beside the object.
+        known: addresses of functions that the text refers to.
     """
     full = _full(key)
     with _lock:
-        code = _find(cache, full, names)
+        code = _find(cache, full, names, known)
         if code is None:
             data = host.compile_object(make_text(), thorough)
             if cache is not None:
                 body = len(note).to_bytes(_LENGTH, "little") + note + data
                 cache.write_object(full, _MAGIC + _digest(full, body) + body)
-            code = _loaded[full] = load(data, names, note)
+            code = _loaded[full] = load(data, names, note, known)
         return code
 
 
@@ -68,13 +73,15 @@ def _full(key: str) -> str:
     return hashlib.sha256(f"{key}\0{host.fingerprint()}".encode()).hexdigest()
 
 
-def _find(cache: ObjectCache | None, full: str, names: tuple[str, ...]) -> Code | None:
+def _find(
+    cache: ObjectCache | None, full: str, names: tuple[str, ...], known: Mapping[str, int]
+) -> Code | None:
     code = _loaded.get(full)
     if code is None and cache is not None:
         body = _checked(full, cache.read_object(full))
         if body is not None:
             end = _LENGTH + int.from_bytes(body[:_LENGTH], "little")
-            code = _loaded[full] = load(body[end:], names, body[_LENGTH:end])
+            code = _loaded[full] = load(body[end:], names, body[_LENGTH:end], known)
     return code
 
 

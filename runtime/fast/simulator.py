@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dsalang._backend.isa.engines import QUEUED, Engine
+from dsalang._backend.llvm.host import abi
 
-from . import repeats, timing, timing_state
+from . import timing
 from .context import BATCH, LOG_RECORDS, Entry
 from .loader import Code
 from .objects import ObjectCache, load_or_make
@@ -26,11 +27,29 @@ SLOT = {name: number for number, name in enumerate(_FIELDS)}
 
 def address(cache: ObjectCache | None) -> int:
     """The address of `timing.simulate` as host code."""
+    return code(cache).symbols["simulate"]
+
+
+def code(cache: ObjectCache | None) -> Code:
+    """The object of the timing code and of the functions that images share; `symbols` has their addresses."""
     if not _CODE:
-        files = (timing.__file__, repeats.__file__, timing_state.__file__)
-        key = hashlib.sha256(b"".join(Path(f).read_bytes() for f in files)).hexdigest()
-        _CODE.append(load_or_make(cache, f"timing-{key}", _module_text, ("simulate",), True))
-    return _CODE[0].symbols["simulate"]
+        here, units = Path(timing.__file__).parent, Path(abi.__file__).parent
+        files = [
+            here / f"{name}.py"
+            for name in ("timing", "repeats", "timing_state", "common", "context")
+        ]
+        files += [units / f"{name}.py" for name in ("abi", "build", "helpers")]
+        key = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+        _CODE.append(load_or_make(cache, f"timing-{key}", _module_text, SHARED, True))
+    return _CODE[0]
+
+
+SHARED = (
+    "simulate", "dsa.flush", "dsa.simulate", "dsa.service", "dsa.trace_read", "dsa.append", "dsa.done", "dsa.moved",
+    "dsa.broken", "dsa.print", "dsa.assert", "dsa.fault", "dsa.operand", "dsa.open", "dsa.fill", "dsa.large",
+    "dsa.stream",
+)  # fmt: skip
+"""Names of the object's functions."""
 
 
 _CODE: list[Code] = []
@@ -39,7 +58,9 @@ _CODE: list[Code] = []
 def _module_text() -> str:
     from dsalang._backend.llvm.subset import module_text
 
-    text = module_text(timing.State, timing.FUNCTIONS, timing.INLINED)
+    from . import common
+
+    text = common.text() + module_text(timing.State, timing.FUNCTIONS, timing.INLINED)
     # the head is the compiler's to write
     return "\n".join(line for line in text.splitlines() if not line.startswith("target "))
 

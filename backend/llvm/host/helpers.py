@@ -15,6 +15,21 @@ _PIECE = 16
 PAIR = ir.LiteralStructType([I64, I64])
 
 
+class Linked(ir.Module):  # type: ignore[misc]
+    """A module that declares helpers, which another object has (`everything`), and does not define them."""
+
+
+def everything(vector_bytes: int) -> ir.Module:
+    """A module of all helpers, visible to others, for a processor with vectors of so many bytes."""
+    module = ir.Module("helpers")
+    for function in (
+        fault(module), operand_fault(module), open_hbm(module), fill(module, vector_bytes // 8),
+        large(module), stream(module, vector_bytes),
+    ):  # fmt: skip
+        function.linkage = ""
+    return module
+
+
 def _helper(
     module: ir.Module,
     name: str,
@@ -26,6 +41,8 @@ def _helper(
     if (known := module.globals.get(name)) is not None:
         return known
     function = ir.Function(module, ir.FunctionType(result, arguments), name)
+    if isinstance(module, Linked):
+        return function
     function.linkage = "internal"
     if cold:
         # LLVM is told not to spend time on it

@@ -1,0 +1,201 @@
+"""Functions that all images share: what happens once per instruction, and what units call; compiled once per host.
+
+They stand in one object with the timing code (`simulator.py`); objects of images refer to them by name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dsalang._backend.llvm.host.abi import Slot
+
+from . import timing
+from .context import BATCH, Entry, Service, Status
+from .simulator import SLOT
+
+ROW = 8 * timing.RECORD
+"""Bytes of a record of the trace."""
+
+
+def text() -> str:
+    """LLVM IR of all shared functions, visible to others."""
+    from dsalang._backend.llvm.host import helpers
+    from dsalang._backend.llvm.host.host import this_host
+
+    units = "\n".join(
+        line
+        for line in str(helpers.everything(this_host().vector_bytes)).splitlines()
+        if not line.startswith(("target ", "source_"))
+    )
+    # metadata has numbers, and the text it is put behind has its own
+    units = re.sub(r"!(\d+)", lambda match: f"!{int(match[1]) + 1_000_000}", units)
+    return units + "\n" + RUNTIME
+
+
+def declarations() -> str:
+    """What an image's module says of the functions that are not units' helpers."""
+    heads = re.findall(r"^define (.*?\)) [^\n]*\{$", RUNTIME, re.MULTILINE)
+    return "".join(f"declare {re.sub(r' %[a-z]+', '', head)} nounwind\n" for head in heads)
+
+
+def place(name: str, entry: int, context: str = "%c") -> str:
+    """The address of an entry of the context."""
+    return f"  {name} = getelementptr i64, ptr {context}, i64 {int(entry)}\n"
+
+
+def load(name: str, entry: int) -> str:
+    """An entry of the context."""
+    return place(f"{name}.p", entry) + f"  {name} = load i64, ptr {name}.p, align 8\n"
+
+
+def store(value: str, entry: int, tag: str) -> str:
+    """Set an entry of the context; `tag` makes names of values."""
+    return place(f"%{tag}.p", entry) + f"  store i64 {value}, ptr %{tag}.p, align 8\n"
+
+
+def end(status: int, tag: str) -> str:
+    """Return with a Status."""
+    return store(str(int(status)), Entry.STATUS, tag) + f"  ret i64 {int(status)}\n"
+
+
+def service(service: Service, first: str, second: str, tag: str) -> str:
+    """Ask Python for a Service; the value `tag` is not 0 when the run is to end."""
+    return (
+        f"  %{tag} = call i64 @dsa.service(ptr %c, i64 {int(service)}, i64 {first}, i64 {second})\n"
+    )
+
+
+def _machine() -> str:
+    """The end of a batch of records, and calls into Python."""
+    flush = "define i64 @dsa.flush(ptr %c) noinline nounwind {\n"
+    flush += "  %r = call i64 @dsa.simulate(ptr %c, i64 0)\n"
+    flush += "  %bad = icmp ne i64 %r, 0\n  br i1 %bad, label %stuck, label %fine\nstuck:\n"
+    flush += end(Status.STUCK, "sk") + "fine:\n" + load("%bu", Entry.BUDGET)
+    flush += f"  %bl = sub i64 %bu, {64 * BATCH}\n" + store("%bl", Entry.BUDGET, "bs")
+    flush += "  ret i64 0\n}\n"
+    simulate = "define i64 @dsa.simulate(ptr %c, i64 %final) nounwind {\n"
+    simulate += load("%at", Entry.TRACE_AT) + load("%base", Entry.TRACE)
+    simulate += load("%st", Entry.STATE) + load("%sim", Entry.SIMULATE)
+    simulate += f"  %d = sub i64 %at, %base\n  %n = sdiv exact i64 %d, {ROW}\n"
+    simulate += "  %stp = inttoptr i64 %st to ptr\n  %fn = inttoptr i64 %sim to ptr\n"
+    simulate += f"  %tf = getelementptr i64, ptr %stp, i64 {SLOT['trace']}\n"
+    simulate += "  store i64 %base, ptr %tf, align 8\n"
+    simulate += "  %r = call i64 %fn(ptr %stp, i64 %n, i64 %final)\n"
+    # The next batch goes behind this one while the log has room, so that a timeline can be made later.
+    # Then one stays where it is, in the host's cache.
+    simulate += load("%le", Entry.LOG_END)
+    simulate += f"  %ne = add i64 %at, {ROW * BATCH}\n  %over = icmp ugt i64 %ne, %le\n"
+    simulate += "  %nb = select i1 %over, i64 %base, i64 %at\n"
+    simulate += f"  %nend = add i64 %nb, {ROW * BATCH}\n"
+    simulate += load("%ld", Entry.LOGGED) + "  %lnew = add i64 %ld, %n\n"
+    for name, entry, tag in (
+        ("%nb", Entry.TRACE, "tb"),
+        ("%nb", Entry.TRACE_AT, "ta"),
+        ("%nend", Entry.TRACE_END, "te"),
+        ("%lnew", Entry.LOGGED, "tl"),
+    ):
+        simulate += store(name, entry, tag)
+    simulate += load("%watch", Entry.WATCHED)
+    simulate += "  %w = icmp ne i64 %watch, 0\n  br i1 %w, label %tell, label %out\ntell:\n"
+    simulate += (
+        service(Service.TIMELINE, "0", "0", "ti") + "  br label %out\nout:\n  ret i64 %r\n}\n"
+    )
+    service_ = "define i64 @dsa.service(ptr %c, i64 %what, i64 %a, i64 %b) noinline nounwind {\n"
+    service_ += store("%a", Entry.FIRST, "fi") + store("%b", Entry.SECOND, "se")
+    service_ += load("%fn", Entry.SERVICE) + "  %fp = inttoptr i64 %fn to ptr\n"
+    service_ += "  %r = call i64 %fp(i64 %what)\n"
+    service_ += "  %bad = icmp ne i64 %r, 0\n  br i1 %bad, label %over, label %go\nover:\n"
+    service_ += store("%r", Entry.STATUS, "st") + "  ret i64 %r\ngo:\n  ret i64 0\n}\n"
+    read = "define i64 @dsa.trace_read(ptr %c) nounwind {\n"
+    read += f"  %r = call i64 @dsa.append(ptr %c, i64 {timing.READ}, i64 0, i64 0, i64 -1)\n"
+    read += "  ret i64 %r\n}\n"
+    return "".join((flush, simulate, service_, read))
+
+
+def _append() -> str:
+    """`dsa.append`: a record at the end of the trace."""
+    out = (
+        "define i64 @dsa.append(ptr %c, i64 %code, i64 %first, i64 %second, i64 %address) "
+        "noinline nounwind {\n"
+    )
+    out += load("%at", Entry.TRACE_AT) + "  %row = inttoptr i64 %at to ptr\n"
+    for word, value in enumerate(("%code", "%first", "%second", "%address")):
+        out += f"  %w{word} = getelementptr i64, ptr %row, i64 {word}\n"
+        out += f"  store i64 {value}, ptr %w{word}, align 8\n"
+    out += f"  %next = add i64 %at, {ROW}\n" + store("%next", Entry.TRACE_AT, "ta")
+    out += load("%end", Entry.TRACE_END) + "  %full = icmp eq i64 %next, %end\n"
+    return out + (
+        "  br i1 %full, label %flush, label %go\n"
+        "flush:\n  %f = call i64 @dsa.flush(ptr %c)\n  ret i64 %f\n"
+        "go:\n  ret i64 0\n}\n"
+    )
+
+
+def _done() -> str:
+    """`dsa.done`: an instruction has been executed; Python is asked now and then whether to go on."""
+    out = (
+        "define i64 @dsa.done(ptr %c, i64 %code, i64 %first, i64 %second, i64 %address, "
+        "i64 %effort) noinline nounwind {\n"
+    )
+    out += load("%bu", Entry.BUDGET) + "  %bl = sub i64 %bu, %effort\n"
+    out += store("%bl", Entry.BUDGET, "bs") + "  %spent = icmp slt i64 %bl, 0\n"
+    out += "  br i1 %spent, label %ask, label %append\nask:\n"
+    out += service(Service.POLL, "0", "0", "po") + "  %bad = icmp ne i64 %po, 0\n"
+    out += "  br i1 %bad, label %stop, label %append\nstop:\n  ret i64 %po\nappend:\n"
+    out += "  %r = call i64 @dsa.append(ptr %c, i64 %code, i64 %first, i64 %second, i64 %address)\n"
+    return out + "  ret i64 %r\n}\n"
+
+
+def _moved() -> str:
+    """`dsa.moved`: a transfer; its bytes count for its kernel argument, or its segment where that is unknown."""
+    out = (
+        "define i64 @dsa.moved(ptr %c, i64 %code, i64 %argument, i64 %reads, i64 %writes, "
+        "i64 %address, i64 %arguments) noinline nounwind {\n"
+    )
+    out += load("%burst", Slot.BURST_BYTES) + load("%tr", Entry.TRAFFIC)
+    out += "  %tp = inttoptr i64 %tr to ptr\n" + load("%sg", Slot.SEGMENT)
+    # no segment: nothing was touched, and some entry gains nothing
+    out += "  %none = icmp slt i64 %sg, 0\n  %s1 = select i1 %none, i64 0, i64 %sg\n"
+    out += "  %s2 = add i64 %s1, %arguments\n  %known = icmp sge i64 %argument, 0\n"
+    out += "  %label = select i1 %known, i64 %argument, i64 %s2\n  %ti = shl i64 %label, 1\n"
+    for k, (slot, moves) in enumerate(
+        ((Slot.READ_BYTES, "%reads"), (Slot.WRITTEN_BYTES, "%writes"))
+    ):
+        out += load(f"%m{k}", slot) + f"  %g{k} = mul i64 %m{k}, {moves}\n"
+        out += f"  %tk{k} = add i64 %ti, {k}\n  %tq{k} = getelementptr i64, ptr %tp, i64 %tk{k}\n"
+        out += f"  %to{k} = load i64, ptr %tq{k}, align 8\n  %tn{k} = add i64 %to{k}, %g{k}\n"
+        out += f"  store i64 %tn{k}, ptr %tq{k}, align 8\n"
+    out += "  %r = call i64 @dsa.done(ptr %c, i64 %code, i64 %burst, i64 0, i64 %address, i64 %burst)\n"
+    return out + "  ret i64 %r\n}\n"
+
+
+def _broken() -> str:
+    """`dsa.broken`: a unit has reported a fault; keeps what the message needs."""
+    out = (
+        "define i64 @dsa.broken(ptr %c, i64 %fault, i64 %code, ptr %values, i64 %count) "
+        "noinline cold nounwind {\n"
+    )
+    out += store("%fault", Entry.DETAIL, "de") + store("%code", Entry.TEMPLATE, "te")
+    out += store(str(int(Status.FAULT)), Entry.STATUS, "st") + place("%to", Entry.SIZE)
+    out += "  br label %head\nhead:\n  %i = phi i64 [0, %0], [%j, %body]\n"
+    out += "  %more = icmp slt i64 %i, %count\n  br i1 %more, label %body, label %out\nbody:\n"
+    out += "  %from = getelementptr i64, ptr %values, i64 %i\n  %v = load i64, ptr %from, align 8\n"
+    out += "  %at = getelementptr i64, ptr %to, i64 %i\n  store i64 %v, ptr %at, align 8\n"
+    out += f"  %j = add i64 %i, 1\n  br label %head\nout:\n  ret i64 {int(Status.FAULT)}\n}}\n"
+    return out
+
+
+def _print() -> str:
+    out = 'define i64 @"dsa.print"(ptr %c, i64 %n, i64 %values) nounwind {\n'
+    return out + service(Service.PRINT, "%n", "%values", "r") + "  ret i64 %r\n}\n"
+
+
+def _assert() -> str:
+    out = 'define i64 @"dsa.assert"(ptr %c, i64 %n, i64 %holds) nounwind {\n'
+    out += "  %bad = icmp eq i64 %holds, 0\n  br i1 %bad, label %fail, label %go\nfail:\n"
+    out += store("%n", Entry.DETAIL, "de") + end(Status.ASSERT, "as")
+    return out + "go:\n  ret i64 0\n}\n"
+
+
+RUNTIME = "".join((_machine(), _append(), _done(), _moved(), _broken(), _print(), _assert()))
+"""What happens once per instruction."""
