@@ -45,6 +45,7 @@ _ERRORS = {"TritonError": UserError, "CompilationError": CompileError}
 
 _TOP = (
     "jit", "autotune", "heuristics", "Config", "cdiv", "next_power_of_2", "constexpr_function", "JITFunction",
+    "aggregate",
 )  # fmt: skip
 
 
@@ -72,7 +73,11 @@ def _language() -> dict[str, Mapping[str, Any]]:
     functions["str_to_ty"] = _str_to_ty
     table: dict[str, Mapping[str, Any]] = {
         "triton.language": functions,
-        "triton.language.core": {**functions, "CONSTEXPR_0": constexpr(0)},
+        "triton.language.core": {
+            **functions,
+            "CONSTEXPR_0": constexpr(0),
+            "_aggregate": functions["aggregate"],
+        },
         "triton.language.standard": {
             **functions,
             "_log2": _log2,

@@ -17,6 +17,7 @@ from dsalang._jit import libdevice as _libdevice
 from dsalang._jit import libdevice_bits as _libdevice_bits
 from dsalang._jit import libdevice_special as _libdevice_special
 from dsalang._jit import refused as _refused
+from dsalang._jit.aggregate import aggregate, aggregate_replace  # noqa: F401
 from dsalang._jit.builtin import Builtin as _Builtin
 from dsalang._jit.builtins import (  # noqa: F401
     abs,
@@ -246,6 +247,8 @@ target_info = SimpleNamespace(
 )  # fmt: skip
 """Questions about the machine, answered at compile time: it is no GPU."""
 
+_aggregate = aggregate
+"""As Triton spells it, in `core`."""
 core = standard = _sys.modules[__name__]
 """Where Triton keeps these names."""
 

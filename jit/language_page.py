@@ -58,6 +58,7 @@ reason. A name marked *method* also stands after a value: `x.sum(0)`.
   scalar. Bounds of slices are compile-time; a single index may be a run-time scalar (outside of the dim it gives 0),
   and `tl.gather` picks many.
 - Arguments may be tuples, nested too, and tensor descriptors made on the host (`dsa.runtime.TensorDescriptor`).
+- Aggregates (`tl.aggregate`, `tl.core._aggregate`): classes of kernel values with fields, methods, an `__init__`, bases.
 - `break`, `continue` and `return` inside loops; `for` over tuples; loop steps of either sign at run time.
 - Functions and lambdas defined inside a kernel, also as `combine_fn`; they see the variables around them.
 - `x ** y` with exponents that are only known at run time (as `tl.math.pow`).

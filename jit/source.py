@@ -13,6 +13,7 @@ from typing import Any
 
 from dsalang._backend.errors import CompileError, Loc
 
+from .aggregate import members_of
 from .builtin import Builtin
 from .constexpr import ConstexprFunction, constexpr
 from .dtypes import dtype, pointer_type
@@ -210,7 +211,11 @@ class KernelSource:
 
     def _references(self) -> Iterator[tuple[str, Any]]:
         for path, value in self.references():
-            yield ".".join(path), value
+            way = ".".join(path)
+            yield way, value
+            if isinstance(value, type) and hasattr(value, "__aggregate__"):
+                for name, member in members_of(value):
+                    yield f"{way}.{name}", member
         for param in self.params:
             if param.default is not EMPTY:
                 yield f"{param.name}=", param.default

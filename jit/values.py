@@ -71,6 +71,14 @@ class Method:
 
 
 @dataclass(frozen=True, eq=False)
+class Bound:
+    """A function of an aggregate, looked up on it: `pair.first_of`."""
+
+    receiver: tuple[Any, ...]
+    function: Any
+
+
+@dataclass(frozen=True, eq=False)
 class Record:
     """A value made of several, such as a block pointer: `fields` by name, plus compile-time `meta`."""
 
@@ -86,7 +94,7 @@ class Undefined:
     reason: str
 
 
-Operand = Value | Static | Method | Record | Undefined | tuple[Any, ...]
+Operand = Value | Static | Method | Bound | Record | Undefined | tuple[Any, ...]
 """Any of the above, or a tuple of operands."""
 
 NONE = Static(None)
@@ -162,6 +170,8 @@ def describe(operand: Operand) -> str:
         return f"({', '.join(describe(item) for item in operand)})"
     if isinstance(operand, Method):
         return f"the method {operand.builtin.name}"
+    if isinstance(operand, Bound):
+        return f"a method of {type(operand.receiver).__name__}"
     if isinstance(operand, Record):
         return f"a {operand.kind}"
     return "an undefined value"

@@ -12,6 +12,7 @@ from xdsl.ir import OpResult
 from dsalang._backend.errors import CompileError
 
 from .. import dtypes, library_descriptors, semantics, semantics_operators
+from ..aggregate import method_of
 from ..builtin import Builtin
 from ..builtins import load_tensor_descriptor, store_tensor_descriptor
 from ..lowering import blocks
@@ -19,6 +20,7 @@ from ..lowering.indexing import index_tile
 from ..names import METHODS
 from ..values import (
     NONE,
+    Bound,
     Closure,
     Method,
     Operand,
@@ -251,6 +253,8 @@ def attribute(ctx: Context, owner: Operand, name: str) -> Operand:
     if isinstance(owner, tuple) and name in getattr(owner, "_fields", ()):
         field: Operand = getattr(owner, name)
         return field
+    if isinstance(owner, tuple) and (function := method_of(owner, name)) is not None:
+        return Bound(owner, function)
     if not isinstance(owner, Static):
         fail(f"{describe(owner)} has no attribute {name!r}")
     value = owner.value
