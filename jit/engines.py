@@ -11,6 +11,7 @@ from dsalang._runtime.residency import Sram
 
 from . import knobs
 from .arguments import Arguments
+from .first_run import FirstRun, is_small
 from .folder import open_cache
 from .launch import Grid, bits_of, kept_by, memory_beyond, memory_of
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _PROGRAMS = 256
 _programs: OrderedDict[tuple[str, bool], Program] = OrderedDict()
+_started: dict[str, None] = {}
+"""Keys of images that have run once, on the reference engine."""
 
 
 def launcher(
@@ -104,6 +107,14 @@ def _engine(
         from dsalang._runtime.fast.engine import Options as FastOptions
         from dsalang._runtime.fast.engine import UnsuitedError
 
+        if name == "fast" and kept is None and is_small(grid, memory) and _is_new(key):
+            image = find_image()
+            _started[key] = None
+            values = bits_of(arguments, [argument.name for argument in image.arguments], flag)
+            again = partial(
+                _engine, find_image, target, key, arguments, grid, memory, timeline, flag
+            )
+            return FirstRun(image, target, values, grid, memory, again)
         try:
             program = program_of(find_image, target, key, name == "fast")
             values = bits_of(arguments, [name for name, _ in program.outline.arguments], flag)
@@ -134,6 +145,14 @@ def _engine(
         found = memory_beyond(arguments)
         return lambda: engine(image, target, values, grid, found(), slow)
     return partial(engine, image, target, values, grid, memory, slow)
+
+
+def _is_new(key: str) -> bool:
+    """True for a kernel that this process has not launched and no other process has compiled."""
+    if not knobs.TIERED.get() or key in _started or (key, True) in _programs:
+        return False
+    cache = open_cache()
+    return cache is None or not cache.has(key)
 
 
 def program_of(

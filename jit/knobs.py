@@ -126,6 +126,10 @@ EMULATOR = _knob(
     "DSA_EMULATOR", "fast", _engine, f"one of {', '.join(ENGINES)}",
     "the engine that runs images: " + "; ".join(f"{name}: {what}" for name, what in ENGINES.items()),
 )  # fmt: skip
+TIERED = _knob(
+    "DSA_TIERED", True, _flag, _FLAG,
+    "the fast engine leaves the first launch of a new kernel to the reference engine when it is small",
+)  # fmt: skip
 SEED = _knob(
     "DSA_SEED",
     0,
@@ -149,8 +153,8 @@ WARN: Knob[bool | None] = _knob(
 )  # fmt: skip
 
 KNOBS: tuple[Knob[Any], ...] = (
-    INTERPRET, TARGET, CACHE, CACHE_DIR, CACHE_MAX_BYTES, DUMP, VERIFY, EMULATOR, SEED, DRIVER, MICROKERNELS,
-    WARN,
+    INTERPRET, TARGET, CACHE, CACHE_DIR, CACHE_MAX_BYTES, DUMP, VERIFY, EMULATOR, TIERED, SEED, DRIVER,
+    MICROKERNELS, WARN,
 )  # fmt: skip
 
 

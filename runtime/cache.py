@@ -98,6 +98,10 @@ class Cache:
         """The file of a key."""
         return self.folder / key[:2] / f"{key}{suffix}"
 
+    def has(self, key: str) -> bool:
+        """Whether there is a file of this key, read or not."""
+        return self.path(key).exists()
+
     def read(self, key: str, fits: Callable[[Image], bool] = lambda image: True) -> Image | None:
         """The image of a key; None when there is none, or one that is damaged or does not fit."""
         from dsalang._backend.image.elf import load  # host code that is found needs no image

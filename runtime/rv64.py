@@ -234,6 +234,8 @@ class ControlCore:
 
     def values(self, address: int, count: int) -> tuple[int, ...]:
         """`count` signed 64-bit values from the core's memory: the operands of a call."""
+        if not count:  # a print of plain text passes no address
+            return ()
         try:
             return struct.unpack_from(f"<{count}q", self._memory, (address - self._base) & _MASK)
         except (struct.error, OverflowError):

@@ -16,5 +16,6 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     patch = pytest.MonkeyPatch()
     patch.setenv("DSA_CACHE_DIR", str(base / "dsa-cache"))
     patch.setenv("DSA_VERIFY", "1")
+    patch.setenv("DSA_TIERED", "0")  # the fast engine is tested from the first launch on
     yield
     patch.undo()

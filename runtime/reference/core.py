@@ -141,6 +141,8 @@ class CoreRun:
         self._fetch(None)
         while (event := self._next()) is not None:
             time, kind, engine = event
+            if self._options.tick is not None:
+                self._options.tick()
             if self._options.max_cycles is not None and time > self._options.max_cycles:
                 raise DeviceError(f"the kernel ran for more than {self._options.max_cycles} cycles")
             if kind == _CONTROL:

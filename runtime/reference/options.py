@@ -26,6 +26,7 @@ class Options:
             its times mean nothing. A static schedule has no such places: nothing changes.
         seed: of the jitter that the target itself has.
         write: called with each line that the kernel prints.
+        tick: called before each event of a core; raises to stop the run.
         kept: what is in the SRAM of cores from an earlier launch, and what they leave in it.
     """
 
@@ -37,6 +38,7 @@ class Options:
     adversarial_seed: int | None = None
     seed: int = 0
     write: Callable[[str], None] = print
+    tick: Callable[[], None] | None = None
     kept: Kept | None = None
 
     def random(self, core: int) -> Random | None:

@@ -1,0 +1,86 @@
+"""A kernel's first launch without host code: most kernels are launched once, and small ones are over on the reference
+engine before LLVM has made host code of them. Both engines give the same bits and the same cycles.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from .launch import Grid
+
+if TYPE_CHECKING:
+    from dsalang._backend.image.model import Image
+    from dsalang._backend.target import Target
+    from dsalang._runtime.memory import Memory
+    from dsalang._runtime.report import Run
+
+MOST_PROGRAMS = 64
+MOST_BYTES = 1 << 20
+"""Of memory that a first run may write to; it is copied, so that a run that is given up leaves no trace."""
+MOST_SECONDS = 0.04
+"""About what host code costs: a run is given up when it has taken as long, so it takes twice as long at the worst."""
+
+
+class _TooLongError(Exception):
+    """The run is worth host code."""
+
+
+def is_small(grid: Grid, memory: Memory) -> bool:
+    """Whether a launch may be over soon, as far as can be told beforehand."""
+    written = sum(segment.data.size for segment in memory.segments if segment.writable)
+    return prod(grid) <= MOST_PROGRAMS and written <= MOST_BYTES
+
+
+@dataclass(eq=False)
+class FirstRun:
+    """A launch that runs on the reference engine once; `compiled` makes it a launch of host code, for ever after."""
+
+    image: Image
+    target: Target
+    values: Sequence[int]
+    grid: Grid
+    memory: Memory
+    compiled: Callable[[], Callable[[], Run]]
+    _next: Callable[[], Run] | None = None
+
+    def __call__(self) -> Run:
+        """Launch."""
+        if self._next is not None:
+            return self._next()
+        self._next = self._later
+        first = self._attempt()
+        return self._later() if first is None else first
+
+    def _later(self) -> Run:
+        self._next = self.compiled()
+        return self._next()
+
+    def _attempt(self) -> Run | None:
+        """The run, None when it takes too long; memory is as it was before then."""
+        from dsalang._runtime.reference.engine import run
+        from dsalang._runtime.reference.options import Options
+
+        before = [(s.data, s.data.copy()) for s in self.memory.segments if s.writable]
+        end = time.thread_time() + MOST_SECONDS
+        lines: list[str] = []
+
+        def tick() -> None:
+            if time.thread_time() > end:
+                raise _TooLongError
+
+        # What the fast engine does not check is not checked here, either: the two have to agree.
+        options = Options(check_races=False, check_init=False, write=lines.append, tick=tick)
+        try:
+            return run(self.image, self.target, self.values, self.grid, self.memory, options)
+        except _TooLongError:
+            lines.clear()
+            for data, old in before:
+                data[:] = old
+            return None
+        finally:
+            for line in lines:
+                print(line)

@@ -1,0 +1,107 @@
+"""The first launch of a small kernel runs on the reference engine: nobody can tell, but by the missing host code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dsalang as dsa
+import dsalang.language as tl
+from dsalang._jit import engines, first_run
+
+
+@pytest.fixture
+def compiled(monkeypatch, tmp_path):
+    """Kernels that got host code, by key; the cache is empty."""
+    monkeypatch.setenv("DSA_TIERED", "1")
+    monkeypatch.setenv("DSA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(engines, "_started", {})
+    made: list[str] = []
+    plain = engines.program_of
+
+    def noted(find_image, target, key, functional=True):
+        made.append(key)
+        return plain(find_image, target, key, functional)
+
+    monkeypatch.setattr(engines, "program_of", noted)
+    return made
+
+
+def make():
+    @dsa.jit
+    def kernel(x, n, STEPS: tl.constexpr):
+        at = tl.program_id(0) * 16 + tl.arange(0, 16)
+        for _ in range(STEPS):
+            tl.store(x + at, tl.load(x + at) + n)
+
+    return kernel
+
+
+def test_host_code_is_made_at_the_second_launch(compiled):
+    kernel = make()
+    x = np.zeros(32, np.int32)
+    first = kernel[2](x, 5, 3)
+    assert not compiled
+    second = kernel[2](x, 5, 3)
+    assert len(compiled) == 1
+    assert first.cycles == second.cycles
+    assert (x == 30).all()
+    third = np.zeros(32, np.int32)
+    kernel[2](third, 5, 3)
+    assert (third == 15).all()
+
+
+def test_a_bound_launch_goes_on_with_host_code(compiled):
+    x = np.zeros(16, np.int32)
+    again = make()[1].bind(x, 1, 2)
+    for turn in (1, 2, 3):
+        again()
+        assert (x == 2 * turn).all()
+    assert len(compiled) == 1
+
+
+def test_a_run_that_takes_long_starts_again_on_host_code(compiled, monkeypatch, capsys):
+    monkeypatch.setattr(first_run, "MOST_SECONDS", 0.002)
+
+    @dsa.jit
+    def kernel(x, STEPS: tl.constexpr):
+        print("begin")
+        for k in range(STEPS):
+            tl.store(x + k % 4, tl.load(x + k % 4) + 1)
+
+    x = np.zeros(4, np.int32)
+    kernel[1](x, 400)
+    assert x.tolist() == [100] * 4
+    assert len(compiled) == 1
+    assert capsys.readouterr().out.count("begin") == 1
+
+
+def test_what_is_not_small_gets_host_code_at_once(compiled):
+    x = np.zeros(16 * (first_run.MOST_PROGRAMS + 1), np.int32)
+    make()[first_run.MOST_PROGRAMS + 1](x, 1, 1)
+    assert len(compiled) == 1
+
+
+def test_another_process_has_compiled_it(compiled):
+    x = np.zeros(16, np.int32)
+    kernel = make()
+    kernel[1](x, 7, 1)
+    engines._started.clear()
+    kernel._launches.clear()
+    kernel[1](x, 7, 1)
+    assert len(compiled) == 1
+
+
+def test_errors_are_the_same(compiled):
+    @dsa.jit
+    def kernel(x):
+        tl.device_assert(tl.load(x) == 1, "not one")
+
+    x = np.zeros(1, np.int32)
+    texts = []
+    for _ in range(2):
+        with pytest.raises(dsa.DeviceError) as caught:
+            kernel[1](x)
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1]
+    assert len(compiled) == 1
