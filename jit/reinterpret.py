@@ -25,7 +25,12 @@ class TensorWrapper:
             raise LaunchError(
                 f"argument {name!r} has elements of {view.fmt.bytes} bytes, {self.dtype} has {self.dtype.itemsize}"
             )
-        return dataclasses.replace(view, fmt=self.dtype.format)
+        try:
+            return dataclasses.replace(view, fmt=self.dtype.format)
+        except KeyError:
+            raise LaunchError(
+                f"argument {name!r} has elements of type {self.dtype}, which the machine does not have"
+            ) from None
 
     def __str__(self) -> str:
         return f"TensorWrapper[{self.dtype}]({self.base})"
