@@ -110,11 +110,12 @@ def _engine(
         if name == "fast" and kept is None and is_small(grid, memory) and _is_new(key):
             image = find_image()
             _started[key] = None
-            values = bits_of(arguments, [argument.name for argument in image.arguments], flag)
-            again = partial(
-                _engine, find_image, target, key, arguments, grid, memory, timeline, flag
-            )
-            return FirstRun(image, target, values, grid, memory, again)
+            if not image.beyond:
+                values = bits_of(arguments, [argument.name for argument in image.arguments], flag)
+                again = partial(
+                    _engine, find_image, target, key, arguments, grid, memory, timeline, flag
+                )
+                return FirstRun(image, target, values, grid, memory, again)
         try:
             program = program_of(find_image, target, key, name == "fast")
             values = bits_of(arguments, [name for name, _ in program.outline.arguments], flag)

@@ -42,7 +42,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ..isa.table import BY_NAME as OPCODES
 from ..isa.table import Engine
-from .tile import i64_array, ints
+from .tile import i64_array, i64_attribute, ints
 
 
 @irdl_attr_definition
@@ -221,7 +221,7 @@ class IssueOp(IRDLOperation):
         hbm_arg: int | None = None,
     ) -> None:
         attributes: dict[str, Attribute] = {
-            name: IntegerAttr(value, i64) if isinstance(value, int) else i64_array(value)
+            name: i64_attribute(value) if isinstance(value, int) else i64_array(value)
             for name, value in fields.items()
         }
         super().__init__(
@@ -231,7 +231,7 @@ class IssueOp(IRDLOperation):
                 "bind": ArrayAttr([StringAttr(name) for name in bound]),
                 "fields": DictionaryAttr(attributes),
                 "program": None if program is None else StringAttr(program),
-                "hbm_arg": None if hbm_arg is None else IntegerAttr(hbm_arg, i64),
+                "hbm_arg": None if hbm_arg is None else i64_attribute(hbm_arg),
             },
         )
 

@@ -8,6 +8,8 @@ inserts `splat` and `broadcast`). `docs/architecture.md` says what each pass gua
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -60,13 +62,30 @@ def _require(condition: bool, message: str) -> None:
 
 def i64_array(values: Sequence[int]) -> DenseArrayBase:
     """An `array<i64: …>` attribute."""
-    return DenseArrayBase.from_list(i64, list(values))
+    return _array(tuple(values))
 
 
 def ints(attribute: Attribute) -> tuple[int, ...]:
     """The values of an `array<i64: …>` attribute."""
     assert isinstance(attribute, DenseArrayBase)
+    return _values(attribute)
+
+
+# Attributes cannot change, and kernels have few different ones: packing and checking them is what takes time.
+@lru_cache(maxsize=4096)
+def _array(values: tuple[int, ...]) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i64, list(values))
+
+
+@lru_cache(maxsize=4096)
+def _values(attribute: DenseArrayBase[Any]) -> tuple[int, ...]:
     return tuple(int(v) for v in attribute.get_values())
+
+
+@lru_cache(maxsize=4096)
+def i64_attribute(value: int) -> IntegerAttr:
+    """An i64 attribute."""
+    return IntegerAttr(value, i64)
 
 
 class _PureOp(IRDLOperation):
