@@ -17,6 +17,7 @@ from .placing import control, micro, report, tensor, transfer, vector
 from .placing.emit import Placement, core_type
 from .placing.glue import core_map
 from .placing.homes import control_core_scalars
+from .placing.joins import find_joins
 from .placing.prepare import remake_constants
 from .placing.rings import assign_rings
 from .placing.walks import is_view
@@ -37,7 +38,8 @@ def _place_kernel(kernel: func.FuncOp, target: Target) -> None:
     old = kernel.body.block
     remake_constants(old)
     in_core = control_core_scalars(old)
-    rings = assign_rings(old, in_core)
+    joins = find_joins(old)
+    rings = assign_rings(old, in_core, joins)
     accumulators = tensor.find_accumulators(old, rings)
     types = [core_type(arg.type) for arg in old.args]
     top, body = Block(arg_types=types), Block(arg_types=[i32])
@@ -48,6 +50,7 @@ def _place_kernel(kernel: func.FuncOp, target: Target) -> None:
         rings=rings,
         top=top,
         builder=Builder(InsertPoint.at_end(top)),
+        joins=joins,
         location=kernel.location,
     )
     for argument, new in zip(old.args, top.args, strict=True):
@@ -99,7 +102,7 @@ def _place_block(p: Placement, block: Block, accumulators: tensor.Accumulators) 
         p.location = op.location
         for ring in p.rings.acquired_before.get(op, ()):
             p.acquire(ring)
-        if op is block.last_op or op in accumulators.skipped:
+        if op is block.last_op or op in accumulators.skipped or op in p.joins:
             continue
         if op in accumulators.cleared:
             tensor.clear(p, accumulators.cleared[op], p.view(op.results[0]))

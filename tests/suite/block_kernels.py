@@ -49,7 +49,8 @@ def matmul_int4(
         scale_at = scale + columns[:, None] * (K // GROUP) + groups[None, :]
         factors = tl.load(scale_at, mask=keep_n, other=0.0)
         codes = tl.interleave(bytes & 15, bytes >> 4).reshape(BLOCK_N, BLOCK_K // GROUP, GROUP)
-        weights = (codes.to(x.dtype.element_ty) - 8.0) * factors[:, :, None]
+        zeros = (-8.0 * factors)[:, :, None]  # exact, so (code - 8) * factor is one fma
+        weights = tl.fma(codes.to(x.dtype.element_ty), factors[:, :, None], zeros)
         acc = tl.dot(x_tile, tl.trans(weights.reshape(BLOCK_N, BLOCK_K)), acc)
     y_at = y + rows[:, None] * N + columns[None, :]
     tl.store(y_at, acc.to(y.dtype.element_ty), mask=keep_m & (columns[None, :] < N))

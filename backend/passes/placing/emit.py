@@ -17,6 +17,7 @@ from ...dialects.types import PtrType, format_of
 from ...formats import Format
 from ...target import Target
 from .constants import constant_bits, signed
+from .joins import Joins
 from .rings import Ring, Rings, describe
 from .walks import is_row_major, resolve, row_major
 
@@ -54,6 +55,7 @@ class Placement:
     rings: Rings
     top: Block
     builder: Builder
+    joins: Joins = field(default_factory=dict)
     location: LocationAttr = field(default_factory=UnknownLoc)
     slots: dict[Ring, SSAValue] = field(default_factory=dict)
     scopes: list[dict[object, SSAValue]] = field(default_factory=lambda: [{}])

@@ -14,6 +14,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ...dialects import tile
+from .joins import Joins
 from .walks import Walk, is_view, resolve
 
 Interval = tuple[int, int]
@@ -32,25 +33,29 @@ class Positions:
     )
 
 
-def number(block: Block) -> Positions:
-    """Number every operation below `block`; bodies of `tile.fused` are not entered."""
+def number(block: Block, joins: Joins) -> Positions:
+    """Number every operation below `block`; bodies of `tile.fused` are not entered.
+
+    What a fused operation of `joins` reads is read by the concatenation.
+    """
     positions = Positions()
-    _number(block, positions, 0)
+    _number(block, positions, 0, joins)
     return positions
 
 
-def _number(block: Block, positions: Positions, at: int) -> int:
+def _number(block: Block, positions: Positions, at: int, joins: Joins) -> int:
     positions.block_start[block] = at
     at += 1
     for op in block.ops:
         positions.start[op] = at
         if not any(is_view(r) for r in op.results):
+            reader = joins.get(op, op) if isinstance(op, tile.FusedOp) else op
             for index, operand in enumerate(op.operands):
-                positions.uses[resolve(operand).root].append((op, index))
+                positions.uses[resolve(operand).root].append((reader, index))
         if not isinstance(op, tile.FusedOp):
             for region in op.regions:
                 if region.blocks:
-                    at = _number(region.block, positions, at + 1)
+                    at = _number(region.block, positions, at + 1, joins)
         positions.end[op] = at
         at += 1
     return at

@@ -21,6 +21,7 @@ from ...dialects import tile
 from ...dialects.locations import from_ir
 from ...dialects.types import format_of, shape_of
 from ...isa.table import Engine
+from .joins import Joins
 from .liveness import Interval, Positions, is_pointwise, live_ranges, number, overlap
 from .walks import is_view, resolve, size_bytes
 
@@ -59,11 +60,16 @@ class Rings:
     acquired_before: dict[Operation, list[Ring]] = field(default_factory=dict)
 
 
-def assign_rings(entry: Block, core: set[SSAValue]) -> Rings:
-    """The rings of all values below `entry` that need memory (all but scalars of the control core)."""
-    positions = number(entry)
+def assign_rings(entry: Block, core: set[SSAValue], joins: Joins) -> Rings:
+    """The rings of all values below `entry` that need memory.
+
+    Scalars of the control core do not, nor do results of fused operations that are made as parts of others.
+    """
+    positions = number(entry, joins)
     rings: dict[SSAValue, Ring] = {}
     for value in _memory_values(entry, core):
+        if value.owner in joins:
+            continue
         rings[value] = Ring([value], live_ranges(value, positions), {_writer(value)})
     for a, b in _mandatory(entry):
         if a in rings:

@@ -24,7 +24,8 @@ from ...isa.vector_ops import BY_NAME as VECTOR_OPS
 from ...isa.vprog import CONST, IN, INDEX, OUT, SCALAR, MicroOp, VectorProgram
 from ..vprogram import build_program
 from .emit import Fields, Operand, Placement, View, pad
-from .walks import regroup
+from .joins import part_of
+from .walks import regroup, resolve
 
 # Iteration spaces
 
@@ -170,8 +171,8 @@ def _flat(strides: Sequence[Sequence[int]], count: int) -> list[int]:
     return pad(flat, count * MAX_VECTOR_DIMS)
 
 
-def place_fused(p: Placement, op: tile.FusedOp) -> None:
-    """A fused operation becomes a vexec on the views of its operands."""
+def place_fused(p: Placement, op: tile.FusedOp, target: View | None = None) -> None:
+    """A fused operation becomes a vexec on the views of its operands; `target` is where its one result goes."""
     sizes = tile.ints(op.sizes)
     program, inputs, scalars = build_program(op, [p.is_in_sram(v) for v in op.args])
     walked: list[tuple[View, Sequence[int]]] = []
@@ -182,7 +183,8 @@ def place_fused(p: Placement, op: tile.FusedOp) -> None:
             if dim >= 0:
                 strides[dim] = stride
         walked.append((view, strides))
-    outputs = [(view, view.strides) for view in (p.view(r) for r in op.results)]
+    views = [p.view(r) for r in op.results] if target is None else [target]
+    outputs = [(view, view.strides) for view in views]
     vexec(p, program, sizes, walked, [p.operand(op.args[j]) for j in scalars], outputs)
 
 
@@ -232,9 +234,19 @@ def place_reshape(p: Placement, op: tile.ReshapeOp) -> None:
 
 
 def place_concat(p: Placement, op: tile.ConcatOp) -> None:
-    """Tiles one after the other: a copy of each into its part of the result."""
+    """Tiles one after the other: each is made in its part of the result, or copied there."""
     target, axis, at = p.view(op.result), op.axis.value.data, 0
-    for arg in op.args:
+    for number, arg in enumerate(op.args):
+        maker = resolve(arg).root.owner
+        if isinstance(maker, tile.FusedOp) and p.joins.get(maker) is op:
+            part = part_of(op, number, maker)
+            assert part is not None
+            view = View(
+                target.slot, target.offset + part.offset, part.shape, part.strides, target.fmt
+            )
+            place_fused(p, maker, view)
+            at += shape_of(arg.type)[axis]
+            continue
         source = in_sram(p, arg)
         start = target.offset + at * target.strides[axis]
         copy(p, source, View(target.slot, start, source.shape, target.strides, target.fmt))
