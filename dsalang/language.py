@@ -15,6 +15,7 @@ from typing import Any as _Any
 
 from dsalang._jit import libdevice as _libdevice
 from dsalang._jit import libdevice_bits as _libdevice_bits
+from dsalang._jit import libdevice_convert as _libdevice_convert
 from dsalang._jit import libdevice_special as _libdevice_special
 from dsalang._jit import refused as _refused
 from dsalang._jit.aggregate import aggregate, aggregate_replace  # noqa: F401
@@ -203,12 +204,17 @@ _OTHER_NAMES: dict[str, _Any] = {
     "fast_logf": log, "fast_log2f": log2, "fast_log10f": _libdevice.log10, "fast_sinf": sin,
     "fast_cosf": cos, "fast_tanf": _libdevice.tan, "fast_tanhf": tanh, "fast_powf": _libdevice.pow,
     "fast_dividef": fdiv, "powf": _libdevice.pow,
+    **{
+        f"double2{kind}_{mode}": getattr(_libdevice_convert, f"float2{kind}_{mode}")
+        for kind in ("int", "uint", "ll", "ull")
+        for mode in ("rn", "rd", "ru", "rz")
+    },
 }  # fmt: skip
 
 libdevice = SimpleNamespace(
     **_IN_MATH, **{
         n: f
-        for module in (_libdevice, _libdevice_bits, _libdevice_special)
+        for module in (_libdevice, _libdevice_bits, _libdevice_convert, _libdevice_special)
         for n, f in vars(module).items()
         if isinstance(f, _Builtin) and n[0] != "_"
     },

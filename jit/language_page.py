@@ -13,6 +13,7 @@ from . import (
     dtypes,
     libdevice,
     libdevice_bits,
+    libdevice_convert,
     libdevice_special,
     library,
     library_descriptors,
@@ -80,7 +81,10 @@ GROUPS: tuple[tuple[str, tuple[object, ...]], ...] = (
     ("`tl.*`", (builtins, library)),
     ("Tensor descriptors", (library_descriptors,)),
     ("Random numbers", (random_numbers,)),
-    ("`tl.math.*`, `tl.extra.libdevice.*`", (libdevice, libdevice_bits, libdevice_special)),
+    (
+        "`tl.math.*`, `tl.extra.libdevice.*`",
+        (libdevice, libdevice_bits, libdevice_convert, libdevice_special),
+    ),
 )
 
 

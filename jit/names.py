@@ -6,6 +6,7 @@ from . import (
     builtins,
     libdevice,
     libdevice_bits,
+    libdevice_convert,
     libdevice_special,
     library,
     library_descriptors,
@@ -22,6 +23,7 @@ BUILTINS: dict[str, Builtin] = {
         random_numbers,
         libdevice,
         libdevice_bits,
+        libdevice_convert,
         libdevice_special,
     )
     for value in vars(module).values()

@@ -37,6 +37,13 @@ LIBDEVICE: dict[str, str] = {
         for name in ("add", "sub", "mul", "div", "fma", "sqrt", "rcp")
         for mode in ("rd", "ru", "rz")
     },
+    **{
+        f"{name}_{mode}": ROUNDING
+        for name in (
+            "double2float", "int2float", "uint2float", "ll2float", "ull2float", "ll2double", "ull2double",
+        )
+        for mode in ("rd", "ru", "rz")
+    },
     **dict.fromkeys(
         ("j0", "j1", "jn", "y0", "y1", "yn", "cyl_bessel_i0", "cyl_bessel_i1"),
         "there is no such series on this machine yet",

@@ -345,6 +345,20 @@ def test_integers_of_libdevice(monkeypatch):
     assert run(halves, words, ONE, np.zeros(3), monkeypatch).tolist() == words.tolist()
 
 
+def test_conversions_of_libdevice(monkeypatch):
+    x = np.array([1.5, -1.5, 2.5, 0.7, -0.2, 1e12, -1e12])
+    for mode, function in {"rn": np.rint, "rd": np.floor, "ru": np.ceil, "rz": np.trunc}.items():
+        out = run(f"libdevice.double2ll_{mode}(x)", x, ONE, np.zeros(7, np.int64), monkeypatch)
+        assert out.tolist() == function(x).astype(np.int64).tolist(), mode
+        out = run(f"libdevice.float2uint_{mode}(x)", x, ONE, np.zeros(7, np.uint32), monkeypatch)
+        assert out.tolist() == np.clip(function(x), 0, 2**32 - 1).astype(np.uint32).tolist(), mode
+    whole = np.array([2**63 - 1, -5, 2**53 + 1], np.int64)
+    out = run("libdevice.ll2double_rn(x)", whole, ONE, np.zeros(3), monkeypatch)
+    assert out.tolist() == [float(v) for v in whole.tolist()]
+    out = run("libdevice.ull2float_rn(x)", whole, ONE, np.zeros(3, np.float32), monkeypatch)
+    assert out.tolist() == [float(np.float32(v % 2**64)) for v in whole.tolist()]
+
+
 def test_bits(monkeypatch):
     x = np.array([0, 1, -1, 0x00F00000, -(2**31), 12345], np.int32)
     words = [int(v) & 0xFFFFFFFF for v in x]

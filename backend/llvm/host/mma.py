@@ -60,9 +60,7 @@ def _matrix(unit: Unit, name: str, batch: Int, rows: Int, columns: Int, transpos
 
 
 def _tiled(p: Product) -> bool:
-    """Whether the tiled kernel can do it: sizes and row strides known, no element of D written twice, no fp64."""
-    if p.d.fmt.name == "fp64":
-        return False
+    """Whether the tiled kernel can do it: sizes and row strides known, no element of D written twice."""
     known = [p.m, p.n, p.k, *p.a.strides[1:], *p.b.strides[1:]]
     known += [matrix.scales.lead for matrix in (p.a, p.b) if matrix.scales]
     if not all(isinstance(x, int) for x in known):

@@ -1,6 +1,6 @@
-"""Operands of an mma as panels of 32-bit elements.
+"""Operands of an mma as panels of 32-bit elements (fp64: 64-bit).
 
-An element is an fp32 number, or a group of 2 int16 or of 4 bytes that are neighbours along K. "Steps" are elements
+An element is an fp32 or fp64 number, or a group of 2 int16 or of 4 bytes that are neighbours along K. "Steps" are elements
 along K: ⌈k / group⌉, the last one filled up with 0.
 """
 
@@ -16,6 +16,7 @@ from ...formats import Format
 from . import lanes
 from .build import (
     F32,
+    F64,
     I8,
     I16,
     I32,
@@ -32,14 +33,14 @@ from .build import (
 from .unit import Unit
 from .walk import Elements, load_elements, mask_below
 
-_RAW = {1: "uint8", 2: "uint16", 4: "uint32"}
+_RAW = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
 
 @dataclass(frozen=True)
 class Packing:
     """How numbers become 32-bit elements.
 
-    `group` of them make one, bytes with their top bit flipped if `flip`; a group of 1 is fp32.
+    `group` of them make one, bytes with their top bit flipped if `flip`; a group of 1 is fp32, of fp64 itself.
     """
 
     fmt: Format
@@ -49,7 +50,19 @@ class Packing:
     @property
     def element(self) -> ir.Type:
         """The LLVM type of an element."""
+        if self.fmt.name == "fp64":
+            return F64
         return F32 if self.group == 1 else I32
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of an element."""
+        return 8 if self.fmt.name == "fp64" else 4
+
+    def lanes(self, unit: Unit) -> int:
+        """Elements of a vector register."""
+        lanes: int = unit.host.vector_bytes // self.bytes
+        return lanes
 
     @property
     def packed(self) -> bool:
@@ -112,7 +125,7 @@ def _raw_along(unit: Unit, packing: Packing, pointer: Value, valid: int, count: 
 
 
 def _float(unit: Unit, fmt: Format, raw: Value) -> Value:
-    """Numbers as fp32."""
+    """Numbers as fp32, fp64 as they are."""
     if fmt.is_float:
         return lanes.widen(unit, raw, fmt)
     return (unit.b.sitofp if fmt.is_signed else unit.b.uitofp)(raw, vector(F32, raw.type.count))
@@ -125,7 +138,7 @@ def _short(unit: Unit, fmt: Format, raw: Value) -> Value:
 
 def along_k(unit: Unit, packing: Packing, pointer: Value, valid: int) -> Value:
     """One vector of elements from a stored row that runs along K, where `valid` stored elements are left."""
-    count = unit.host.lanes
+    count = packing.lanes(unit)
     raw = _raw_along(unit, packing, pointer, valid, packing.group * count)
     if packing.group == 1:
         return _float(unit, packing.fmt, raw)
@@ -136,7 +149,7 @@ def along_k(unit: Unit, packing: Packing, pointer: Value, valid: int) -> Value:
 
 def across_k(unit: Unit, packing: Packing, rows: Sequence[tuple[Value, Int]], valid: int) -> Value:
     """One vector of elements from the stored rows of up to `group` numbers k; rows that are not there are 0."""
-    b, count = unit.b, unit.host.lanes
+    b, count = unit.b, packing.lanes(unit)
     raw = [_raw(unit, packing, row, valid, count) for row, _ in rows]
     if packing.packed:
         raw = [half_of(unit, packing.fmt, x, k) for x, (_, k) in zip(raw, rows)]
@@ -176,9 +189,9 @@ def pack_across(
         def piece(c: Int, valid: int) -> None:
             at = unit.mul(c, packing.fmt.bytes)
             places = [(unit.at(row, at), k) for row, k in zip(starts, numbers)]
-            unit.store(across_k(unit, packing, places, valid), to, unit.mul(c, 4))
+            unit.store(across_k(unit, packing, places, valid), to, unit.mul(c, packing.bytes))
 
-        _pieces(unit, columns, unit.host.lanes, piece)
+        _pieces(unit, columns, packing.lanes(unit), piece)
 
     whole = k // group
     unit.loop(0, whole, lambda i: step(i, group))
@@ -217,9 +230,9 @@ def pack_along(
         def piece(c: Int, valid: int) -> None:
             place = unit.at(start, packing.bytes_along(unit, c))
             value = along_k(unit, packing, place, valid)
-            unit.store(value, target, unit.mul(c, 4 // group))
+            unit.store(value, target, unit.mul(c, packing.bytes // group))
 
-        _pieces(unit, k, group * unit.host.lanes, piece)
+        _pieces(unit, k, group * packing.lanes(unit), piece)
 
     unit.loop(0, rows, row)
 
@@ -235,27 +248,30 @@ def pack_transposed(
     row_bytes: int,
 ) -> None:
     """panel[step][column] from stored columns that run along K, square by square through registers."""
-    fmt, group, count = packing.fmt, packing.group, unit.host.lanes
-    square = unit.allocate(4 * count * count)
-    transpose = _transpose(unit, row_bytes)
+    fmt, group, count = packing.fmt, packing.group, packing.lanes(unit)
+    square_row = packing.bytes * count
+    square = unit.allocate(square_row * count)
+    transpose = _transpose(unit, packing, row_bytes)
 
     def block(c: Int, many: int, at: Int, valid: int) -> None:
         """Steps from stored element `at` on (`valid` are left), columns c … c + many."""
         start = unit.at(source, unit.add(unit.mul(c, lead), packing.bytes_along(unit, at)))
-        target = unit.at(panel, unit.add(unit.mul(at, row_bytes // group), unit.mul(c, 4)))
+        target = unit.at(
+            panel, unit.add(unit.mul(at, row_bytes // group), unit.mul(c, packing.bytes))
+        )
         steps = constant(I64, min(packing.steps(valid), count))
-        if fmt.name == "fp32" and many == count and valid >= count:
+        if fmt.name in ("fp32", "fp64") and many == count and valid >= count:
             unit.b.call(transpose, [target, start, constant(I64, lead), steps])
             return
 
         def row(i: Int) -> None:
             value = along_k(unit, packing, unit.at(start, unit.mul(i, lead)), valid)
-            unit.store(value, square, unit.mul(i, 4 * count))
+            unit.store(value, square, unit.mul(i, square_row))
 
         unit.loop(0, many, row)
         zero = constant(vector(packing.element, count), 0)
-        unit.loop(many, count, lambda i: unit.store(zero, square, unit.mul(i, 4 * count)))
-        unit.b.call(transpose, [target, square, constant(I64, 4 * count), steps])
+        unit.loop(many, count, lambda i: unit.store(zero, square, unit.mul(i, square_row)))
+        unit.b.call(transpose, [target, square, constant(I64, square_row), steps])
 
     chunk = group * count
     whole = k // chunk * chunk
@@ -271,17 +287,17 @@ def pack_transposed(
         strip(full, columns - full)
 
 
-def _transpose(unit: Unit, row_bytes: int) -> ir.Function:
-    """void f(to, from, from_stride, rows): a square of 32-bit elements transposed; the first `rows` rows are stored."""
-    count = unit.host.lanes
-    name = f"dsa.transpose.{count}.{row_bytes}"
+def _transpose(unit: Unit, packing: Packing, row_bytes: int) -> ir.Function:
+    """void f(to, from, from_stride, rows): a square of elements transposed; the first `rows` rows are stored."""
+    count = packing.lanes(unit)
+    name = f"dsa.transpose.{8 * packing.bytes}.{count}.{row_bytes}"
     if (known := unit.module.globals.get(name)) is not None:
         return known
     function = ir.Function(unit.module, ir.FunctionType(VOID, [PTR, PTR, I64, I64]), name)
     function.linkage = "internal"
     code = Code(function)
     to, source, stride, rows = function.args
-    type_ = vector(I32, count)
+    type_ = vector(I64 if packing.bytes == 8 else I32, count)
     values = [code.load(type_, source, code.mul(stride, i)) for i in range(count)]
     values = _transposed(code, values)
     for i, value in enumerate(values):

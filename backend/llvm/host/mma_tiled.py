@@ -1,7 +1,7 @@
-"""The register-tiled mma: A and B as panels of 32-bit elements, a block of D in vector registers.
+"""The register-tiled mma: A and B as panels of 32-bit (fp64: 64-bit) elements, a block of D in vector registers.
 
 For every panel of D's columns, B's part is packed; for every block of rows, all of K runs with the block of D in
-registers, k ascending. Operands that are fp32 already and lie right are used where they are.
+registers, k ascending. Operands that are fp32 or fp64 and lie right are used where they are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from ... import formats
 from . import lanes, mma_pack, mma_scale
-from .build import F32, I1, I8, I16, I32, PTR, VOID, Bool, Int, Value, constant, vector
+from .build import I1, I8, I16, I32, PTR, VOID, Bool, Int, Value, constant, vector
 from .host import Host
 from .mma_model import Product, report_overflow
 from .mma_pack import Packing
@@ -39,12 +39,12 @@ class _Tiled:
     def __init__(self, unit: Unit, product: Product) -> None:
         self.unit, self.p = unit, product
         self.m, self.n, self.k = product.m, product.n, product.k
-        self.lanes = unit.host.lanes
+        self.pack_a, self.pack_b = _packings(product, unit.host)
+        self.width, self.lanes = self.pack_b.bytes, self.pack_b.lanes(unit)
         self.rows, self.vectors = _shape(self.m, unit.host.registers)
         self.columns = self.vectors * self.lanes
-        self.pack_a, self.pack_b = _packings(product, unit.host)
         self.steps = self.pack_a.steps(self.k)
-        self.type = vector(F32 if not product.integers else I32, self.lanes)
+        self.type = vector(I32 if product.integers else lanes.real(product.d.fmt), self.lanes)
         self.overflow: Value = None
         self.a_scratch: Value = None
         self.b_panel: Value = None
@@ -93,22 +93,23 @@ def emit(unit: Unit, product: Product) -> None:
 
 
 def _a_direct(t: _Tiled) -> bool:
-    return bool(t.p.a.fmt.name == "fp32" and not t.p.a.scales)
+    return bool(t.p.a.fmt.name in ("fp32", "fp64") and not t.p.a.scales)
 
 
 def _b_direct(t: _Tiled) -> bool:
-    plain = t.p.b.fmt.name == "fp32" and t.p.b.strides[2] == 4 and not t.p.b.scales
+    fmt = t.p.b.fmt
+    plain = fmt.name in ("fp32", "fp64") and t.p.b.strides[2] == fmt.bytes and not t.p.b.scales
     return bool(plain and t.m <= _DIRECT_ROWS)
 
 
 def _a_layout(t: _Tiled) -> tuple[int, int, int]:
     """Bytes of A's scratch, and bytes between rows and steps in it."""
     if _along(t):
-        row = 4 * (-(-t.steps // t.lanes) * t.lanes)
+        row = t.width * (-(-t.steps // t.lanes) * t.lanes)
         row += 64 if row % 2048 == 0 else 0  # not all rows in one set of the cache
-        return row * t.m, row, 4
-    step = 4 * (-(-t.m // t.lanes) * t.lanes)
-    return step * t.steps, 4, step
+        return row * t.m, row, t.width
+    step = t.width * (-(-t.m // t.lanes) * t.lanes)
+    return step * t.steps, t.width, step
 
 
 def _along(t: _Tiled) -> bool:
@@ -118,7 +119,7 @@ def _along(t: _Tiled) -> bool:
 
 def _scratch(t: _Tiled) -> tuple[Value, bool]:
     unit = t.unit
-    bytes_ = 4 * t.columns * t.steps + (0 if _a_direct(t) else _a_layout(t)[0])
+    bytes_ = t.width * t.columns * t.steps + (0 if _a_direct(t) else _a_layout(t)[0])
     if bytes_ <= _STACK_BYTES:
         return unit.allocate(bytes_), False
     return unit.call("malloc", PTR, unit.i64(bytes_)), True
@@ -130,7 +131,7 @@ def _one(t: _Tiled, i: Int, target: Value, memory: Value) -> None:
     a, b = (unit.at(unit.sram, unit.add(x.address, unit.mul(i, x.strides[0]))) for x in (p.a, p.b))
     d = unit.at(target, unit.mul(i, p.d.strides[0]))
     panel = memory
-    place = _place_a(t, i, a, unit.at(memory, 4 * t.columns * t.steps))
+    place = _place_a(t, i, a, unit.at(memory, t.width * t.columns * t.steps))
 
     def columns(j: Int, count: int) -> None:
         source = unit.at(b, unit.mul(j, p.b.strides[2]))
@@ -169,15 +170,15 @@ def _place_b(t: _Tiled, i: Int, j: Int, source: Value, panel: Value, columns: in
     """Columns j, j + 1, … of B of product i, in `panel` where they have to be packed."""
     fmt, strides = t.p.b.fmt, t.p.b.strides
     if _b_direct(t) and columns % t.lanes == 0:
-        return _Place(source, 4, strides[1])
-    row = 4 * t.columns
+        return _Place(source, t.width, strides[1])
+    row = t.width * t.columns
     if strides[2] == fmt.bytes:
         mma_pack.pack_across(t.unit, t.pack_b, source, strides[1], t.k, columns, panel, row)
     else:
         mma_pack.pack_transposed(t.unit, t.pack_b, source, strides[2], t.k, columns, panel, row)
     if t.p.b.scales:
         mma_scale.scale_across(t.unit, t.p.b.scales, i, j, panel, t.k, columns, row)
-    return _Place(panel, 4, row)
+    return _Place(panel, t.width, row)
 
 
 def _panel(t: _Tiled, a: _Place, b: _Place, d: Value, columns: int) -> None:
@@ -213,7 +214,7 @@ def _starts(t: _Tiled, b: _Place, vectors: int) -> list[Value]:
 
     def step(s: Int, *sums: Value) -> list[Value]:
         row = unit.at(b.pointer, unit.mul(s, b.step))
-        columns = [unit.load(t.type, row, 4 * t.lanes * v) for v in range(vectors)]
+        columns = [unit.load(t.type, row, t.width * t.lanes * v) for v in range(vectors)]
         return [_multiply_add(t, factor, y, x) for x, y in zip(sums, columns)]
 
     sums = unit.loop(0, t.steps, step, carried=[zero] * vectors)
@@ -253,7 +254,7 @@ def _step(
 ) -> list[Value]:
     unit = t.unit
     there = unit.at(b.pointer, unit.mul(s, b.step))
-    columns = [unit.load(t.type, there, 4 * t.lanes * v) for v in range(vectors)]
+    columns = [unit.load(t.type, there, t.width * t.lanes * v) for v in range(vectors)]
     here = unit.at(a.pointer, unit.mul(s, a.step))
     result = []
     for r in range(rows):
@@ -310,7 +311,7 @@ def _without_nan(t: _Tiled, values: list[Value]) -> list[Value]:
 
 def _load_d(t: _Tiled, place: Elements) -> Value:
     fmt = t.p.d.fmt
-    raw = formats.by_name("uint32" if fmt.bytes == 4 else "uint16")
+    raw = formats.by_name(f"uint{8 * fmt.bytes}")
     bits = load_elements(t.unit, raw, place)
     return bits if t.p.integers else lanes.widen(t.unit, bits, fmt)
 
@@ -325,7 +326,7 @@ def _store_d(t: _Tiled, place: Elements, value: Value) -> None:
         bits = lanes.narrow(unit, value, fmt)  # its NaNs are canonical already
     else:
         bits = lanes.store_float(unit, value, fmt)
-    raw = formats.by_name("uint32" if fmt.bytes == 4 else "uint16")
+    raw = formats.by_name(f"uint{8 * fmt.bytes}")
     store_elements(unit, raw, bits, place)
 
 
