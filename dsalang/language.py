@@ -147,8 +147,11 @@ from dsalang._jit.dtypes import (  # noqa: F401
 )
 from dsalang._jit.library import (  # noqa: F401
     add,
+    atomic_load,
     atomic_poll,
+    atomic_store,
     bitonic_merge,
+    expect_zero,
     histogram,
     mul,
     sort,
@@ -255,7 +258,7 @@ target_info = SimpleNamespace(
 
 _aggregate = aggregate
 """As Triton spells it, in `core`."""
-core = standard = _sys.modules[__name__]
+core = standard = random = _sys.modules[__name__]
 """Where Triton keeps these names."""
 
 pi32_t = pointer_type(int32)

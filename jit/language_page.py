@@ -24,14 +24,14 @@ from . import (
 from .builtin import Builtin
 from .decorator import GPU_OPTIONS
 
-HINTS = ("assume", "debug_barrier", "max_constancy", "max_contiguous", "multiple_of")
+HINTS = ("assume", "debug_barrier", "expect_zero", "max_constancy", "max_contiguous", "multiple_of")
 """Builtins that are accepted and change nothing."""
 
 HINT_PARAMETERS: dict[str, tuple[str, ...]] = {
     "load": ("cache_modifier", "eviction_policy", "volatile"),
     "store": ("cache_modifier", "eviction_policy"),
     **dict.fromkeys(
-        (f"atomic_{kind}" for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")),
+        (f"atomic_{kind}" for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas", "load", "store")),
         ("sem", "scope"),
     ),
     "dot": ("input_precision", "allow_tf32", "max_num_imprecise_acc"),

@@ -170,6 +170,26 @@ def _without(shape: tuple[int, ...], place: int) -> tuple[int, ...]:
     return (*shape[:place], *shape[place + 1 :])
 
 
+@defined(method=True)
+def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Load; a program's loads and stores keep their order, and every one of an element is whole."""
+    return tl.load(pointer, mask=mask)
+
+
+@defined(method=True)
+def atomic_store(
+    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+) -> None:
+    """Store; a program's loads and stores keep their order, and every one of an element is whole."""
+    tl.store(pointer, val, mask=mask)
+
+
+@defined()
+def expect_zero(x: Any, mask: Any) -> Any:
+    """X, which is expected to be zero where mask is true."""
+    return x
+
+
 @defined()
 def atomic_poll(
     pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None

@@ -202,3 +202,18 @@ def test_powers(interpret, monkeypatch):
     x, out = np.float32([1, 2, 0.5, 9]), np.zeros(4, np.float32)
     powers[1](x, out, 1.5, N=4)
     np.testing.assert_allclose(out, x**-2.0 + x**0.5 + x**1.5 + x**3, rtol=1e-6)
+
+
+@dsa.jit
+def atomic_accesses(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    value = tl.atomic_load(x + i, mask=i < 3, sem="relaxed")
+    (out + i).atomic_store(tl.expect_zero(value, i >= 3) + 1, sem="release", scope="gpu")
+
+
+@pytest.mark.parametrize("interpret", ["0", "1"])
+def test_atomic_loads_and_stores(interpret, monkeypatch):
+    monkeypatch.setenv("DSA_INTERPRET", interpret)
+    x, out = np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
+    atomic_accesses[1](x, out, N=4)
+    assert out[:3].tolist() == [1, 2, 3]
