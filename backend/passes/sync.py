@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from ..dialects import dsa
-from ..dialects.tile import i64_array, ints
+from ..dialects.tile import i64_array
 from ..target import Target
 from .sync_accesses import Body, collect
 from .sync_dependences import dependences
 from .sync_graph import Edge
+from .sync_own import number_own, own_credits, own_links
 from .sync_plan import plan
 from .sync_semaphores import assign
 
@@ -22,10 +22,10 @@ def sync(module: ModuleOp, target: Target) -> None:
     """Insert `dsa.set` / `dsa.wait` pairs for every dependence between engines, and set `dsa.credits`."""
     kernel = collect(module, target)
     needed = dependences(kernel, target.semaphore_max)
-    own = _own_credits(kernel.function)
+    own = own_credits(kernel.function)
     left = replace(target, semaphores=target.semaphores - len(own))
-    semaphores = assign(plan(needed, kernel.bodies), needed, left)
-    _number_own(kernel.function, len(semaphores))
+    semaphores = assign(plan(needed, kernel.bodies, own_links(kernel)), needed, left)
+    number_own(kernel.function, len(semaphores))
     # Waits go before drains at the same place: a drain passes on what its engine has waited for.
     by_body: dict[int, list[tuple[Edge, int]]] = {}
     for number, edges in enumerate(semaphores):
@@ -36,19 +36,6 @@ def sync(module: ModuleOp, target: Target) -> None:
     kernel.function.attributes["dsa.credits"] = i64_array(
         [*(sum(edge.distance for edge in edges) for edges in semaphores), *own]
     )
-
-
-def _own_credits(function: func.FuncOp) -> tuple[int, ...]:
-    """Initial counts of the semaphores that microkernels have declared."""
-    credits = function.attributes.get(dsa.OWN_CREDITS)
-    return () if credits is None else ints(credits)
-
-
-def _number_own(function: func.FuncOp, first: int) -> None:
-    """Number the semaphores of microkernels, from `first` on."""
-    for op in function.walk():
-        if isinstance(op, dsa.SetOp | dsa.WaitOp) and op.sem.value.data < 0:
-            op.sem = IntegerAttr(first - 1 - op.sem.value.data, i32)
 
 
 def _insert(body: Body, pairs: list[tuple[Edge, int]]) -> None:

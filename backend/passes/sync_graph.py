@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,6 +12,8 @@ from ..isa.table import QUEUED, Engine
 from .sync_accesses import Access, Body
 from .sync_dependences import Dependence
 from .sync_flow import NEVER, Flow, Link, Moment, Node, own
+
+_NONE: Mapping[int, list[Link]] = {}
 
 Passage: TypeAlias = "tuple[frozenset[Node], int]"
 """Nodes, and the child that they leave or enter."""
@@ -35,13 +37,14 @@ class Edge(Link):
 
 
 class Graph:
-    """The edges of every body, and what follows from them.
+    """The edges of every body, and what follows from them and from links that are given.
 
     Answers are remembered. They depend on a body and the bodies in it only, so a change makes those for the
     body and the bodies around it stale.
     """
 
-    def __init__(self, bodies: list[Body]) -> None:
+    def __init__(self, bodies: list[Body], given: Mapping[int, list[Link]] = _NONE) -> None:
+        self.given = given
         self.edges: dict[int, list[Edge]] = {}
         self.ways: dict[int, dict[int, list[Body]]] = {}
         """By body and child, the bodies in the child of which each execution goes through one."""
@@ -57,7 +60,7 @@ class Graph:
         """The edges of a body, and what goes on for sure in its children."""
         flow = self._flows.get(id(body))
         if flow is None:
-            links: list[Link] = [*self.edges.get(id(body), [])]
+            links: list[Link] = [*self.given.get(id(body), []), *self.edges.get(id(body), [])]
             for child, ways in self.ways.get(id(body), {}).items():
                 links += self._through(child, ways)
             flow = self._flows[id(body)] = Flow(links, period(body))

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import chain
 
 from ..isa.table import Engine
 from .sync_accesses import Body
 from .sync_dependences import Dependence
+from .sync_flow import Link
 from .sync_graph import Edge, Graph
 
+_NONE: Mapping[int, list[Link]] = {}
 
-def plan(dependences: list[Dependence], bodies: list[Body]) -> Graph:
-    """Edges for all dependences.
+
+def plan(
+    dependences: list[Dependence], bodies: list[Body], given: Mapping[int, list[Link]] = _NONE
+) -> Graph:
+    """Edges for all dependences, beside what is `given` by body.
 
     Inner bodies come first, since what they do in every execution is known outside; within a body short
     spans come first, since in-order queues make them imply the longer ones.
     """
-    graph = Graph(bodies)
+    graph = Graph(bodies, given)
     for dependence in sorted(dependences, key=_priority):
         if not satisfied(graph, dependence):
             graph.add(edge_for(dependence))
