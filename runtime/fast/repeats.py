@@ -14,12 +14,15 @@ from .timing_state import State
 
 
 def seek(s: State) -> int:
-    """Find the period in which the records from the one at hand on repeat, and when to look at the machine."""
+    """Find the period in which the records from the one at hand on repeat, and when to look at the machine.
+
+    Where there is none, look again further on: after 64 records, then after 128, …
+    """
+    most = min((s.records - s.at) // 4, 512)
+    s.period = 0
     s.stop = -1
-    most = (s.records - s.at) // 4
-    if most == 0 or s.timeline != 0 or s.over_time >= 0 or s.seeks == 0:
+    if most <= 0 or s.timeline != 0 or s.over_time >= 0:
         return 0
-    s.seeks -= 1
     code = s.trace[s.at * 4]
     for p in range(1, most + 1):
         if s.trace[(s.at + p) * 4] == code and alike(s, s.at, p, p) == p:
@@ -29,6 +32,8 @@ def seek(s: State) -> int:
             s.lap = 1
             scope(s)
             return 0
+    s.stop = s.at + s.gap
+    s.gap *= 2
     return 0
 
 

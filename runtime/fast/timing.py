@@ -52,7 +52,7 @@ def simulate(s: State, count: int, final: int) -> int:
     """Consume `count` records; `final` is 1 when no more will come. Returns RUNNING or STUCK."""
     s.at = 0
     s.records = count
-    s.seeks = 4
+    s.gap = 64
     seek(s)
     moved = 1
     while moved != 0:

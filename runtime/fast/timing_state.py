@@ -73,7 +73,7 @@ class State:
     # Of `repeats.py`:
     stop: int  # the record at which to look whether the machine repeats itself; -1
     skipped: int  # records that were not simulated
-    seeks: int  # how often a period may still be looked for in this batch
+    gap: int  # after how many records to look for a period again
     period: int  # records that repeat; 0: look for some
     shot_at: int  # the record at which the first image was made; -1: there is none
     turns: int  # periods since then
