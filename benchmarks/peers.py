@@ -426,16 +426,17 @@ def _timing_of(run: Any) -> Callable[[], None]:
     from dsalang._runtime.fast import engine, simulator, timing
 
     source, (result,) = run._source, run._results
+    records = result.records.words()
     memory = simulator.Memory(source.layout)
     simulate = engine._SIMULATE(simulator.address(source.program.cache))
     state, words = memory.pointer(source.layout.state), engine.BATCH * timing.RECORD
 
     def again() -> None:
         memory.reset()
-        for start in range(0, result.records.size, words):
-            part = result.records[start : start + words]
+        for start in range(0, records.size, words):
+            part = records[start : start + words]
             memory.log[: part.size] = part
-            last = start + words >= result.records.size
+            last = start + words >= records.size
             simulate(state, part.size // timing.RECORD, int(last))
 
     return again

@@ -15,7 +15,7 @@ from dsalang._backend.isa.engines import QUEUED, Engine
 from ..report import Run
 from . import timing
 from .context import LOG_RECORDS
-from .simulator import Layout, Rows, View, Words
+from .simulator import Layout, Log, Rows, View, Words
 
 if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
@@ -33,7 +33,7 @@ class Result(NamedTuple):
     prints: Sequence[str]
     events: Rows
     stands: Rows
-    records: Words | None
+    records: Log
 
     @staticmethod
     def of(worker: Worker) -> Result:
@@ -89,12 +89,13 @@ class FastRun(Run):
         cores = []
         for result in self._results:
             if not result.events:
-                if result.records is None:
+                records = result.records.words()
+                if records is None:
                     raise LaunchError(
                         f"the run issued more than {LOG_RECORDS} instructions on a core; its timeline was not kept",
                         hint="launch with timeline=True to keep it",
                     )
-                events, stands = self._source.program.replay(result.records, self._source.active)
+                events, stands = self._source.program.replay(records, self._source.active)
                 result = result._replace(events=events, stands=stands)
             cores.append(_core(result, self._source))
         return Run(self.image, self.target, tuple(cores))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +96,24 @@ class Layout:
         self.start[Entry.WATCHED] = int(timeline)
 
 
+class Log:
+    """The records of a run that has ended. They stay where they were made until that memory is used again."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory: Memory | None = memory
+        self._count = int(memory.words[Entry.LOGGED])
+        self._kept: Words | None = None
+        self._lock = threading.Lock()
+
+    def words(self) -> Words | None:
+        """The records; None when they were more than are kept."""
+        with self._lock:
+            if self._memory is not None and self._count <= LOG_RECORDS:
+                self._kept = self._memory.log[: self._count * timing.RECORD].copy()
+            self._memory = None
+            return self._kept
+
+
 class Memory:
     """Everything one core's host code works on but SRAM. `words` is the block, `log` the trace."""
 
@@ -102,6 +122,7 @@ class Memory:
         self.words: Words = np.zeros(layout.size, np.int64)
         self.address: int = self.words.__array_interface__["data"][0]
         self.log: Words = np.empty(timing.RECORD * LOG_RECORDS, np.int64)
+        self._lent: weakref.ref[Log] | None = None
         trace: int = self.log.__array_interface__["data"][0]
         self.start = layout.start.copy()
         for name, offset in layout.arrays.items():
@@ -120,6 +141,9 @@ class Memory:
 
     def reset(self) -> None:
         """Bring everything back to the start of a run."""
+        if self._lent is not None and (log := self._lent()) is not None:
+            log.words()  # somebody may still ask for them
+        self._lent = None
         self.words[: self.start.size] = self.start
 
     def result(self) -> Words:
@@ -127,10 +151,11 @@ class Memory:
         words: Words = self.words[: self.start.size].copy()
         return words
 
-    def records(self) -> Words | None:
-        """All records of the run that has ended; None when they were more than are kept."""
-        count = int(self.words[Entry.LOGGED])
-        return None if count > LOG_RECORDS else self.log[: count * timing.RECORD].copy()
+    def records(self) -> Log:
+        """All records of the run that has ended."""
+        log = Log(self)
+        self._lent = weakref.ref(log)
+        return log
 
     def stuck_record(self, at: int) -> tuple[int, int]:
         """Template (or timing.WAIT) and first number of record `at` of the last batch."""

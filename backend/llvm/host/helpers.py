@@ -198,47 +198,37 @@ def large(module: ir.Module) -> ir.Function:
 
 
 def stream(module: ir.Module, vector_bytes: int) -> ir.Function:
-    """void f(to, from, bytes, past): a copy of at least a vector, whose whole vectors go past the caches if `past`."""
+    """void f(to, from, bytes, past): a copy, past the caches if `past` and the place allows it.
+
+    The next row often goes on in the line where this one ends, and the host puts a line's pieces together.
+    """
 
     def body(code: Code) -> None:
         b = code.b
         to, source, bytes_, past = code.function.args
+        place = b.ptrtoint(to, I64)
+        odd = b.and_(b.or_(place, bytes_), constant(I64, _PIECE - 1))
+        even = b.and_(code.compare("==", odd, 0), code.compare(">=", bytes_, vector_bytes))
         long, short = b.append_basic_block("long"), b.append_basic_block("short")
-        enough = code.compare(">=", bytes_, 2 * vector_bytes)
-        b.cbranch(b.and_(past, enough), long, short)
+        b.cbranch(b.and_(past, even), long, short)
         b.position_at_end(short)
         code.copy(to, source, bytes_)
         b.ret_void()
         b.position_at_end(long)
         last = constant(I64, vector_bytes - 1)
-        head = b.and_(b.neg(b.ptrtoint(to, I64)), last)
-        end = b.sub(bytes_, b.and_(b.add(b.ptrtoint(to, I64), bytes_), last))
+        head = b.and_(b.neg(place), last)
+        end = b.sub(bytes_, b.and_(b.add(place, bytes_), last))
         once = module.add_metadata([ir.Constant(I32, 1)])
+        for first, stop, width in (
+            (constant(I64, 0), head, _PIECE), (head, end, vector_bytes), (end, bytes_, _PIECE)
+        ):  # fmt: skip
 
-        def past_caches(first: Value, last: Value, width: int) -> None:
-            def turn(i: Value) -> None:
+            def turn(i: Value, width: int = width) -> None:
                 value = code.load(vector(I64, width // 8), source, i)
                 store = b.store(value, code.at(to, i), align=width)
                 store.set_metadata("nontemporal", once)
 
-            code.loop(first, last, turn, step=width)
-
-        def ends(copy: Callable[[Value, Value], None]) -> None:
-            copy(constant(I64, 0), head)
-            copy(end, bytes_)
-
-        def plain(first: Value, last: Value) -> None:
-            code.copy(code.at(to, first), code.at(source, first), b.sub(last, first))
-
-        small = constant(I64, _PIECE - 1)
-        odd = code.compare("!=", b.and_(b.or_(b.ptrtoint(to, I64), bytes_), small), 0)
-        # The next row often goes on in the same line: the host puts a line's pieces together.
-        with b.if_else(odd) as (then, otherwise):
-            with then:
-                ends(plain)
-            with otherwise:
-                ends(lambda first, last: past_caches(first, last, _PIECE))
-        past_caches(head, end, vector_bytes)
+            code.loop(first, stop, turn, step=width)
         b.ret_void()
 
     return _helper(module, "dsa.stream", VOID, [PTR, PTR, I64, I1], body)
