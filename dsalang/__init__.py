@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from dsalang._jit.tuning import heuristics as heuristics
     from dsalang._runtime.device_array import DeviceArray as DeviceArray
     from dsalang._runtime.device_streams import Event as Event
+    from dsalang._runtime.packing import pack4 as pack4
+    from dsalang._runtime.packing import unpack4 as unpack4
 
     from . import compat as compat
     from . import language as language
@@ -96,6 +98,7 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(("Device", "Stream", "to_device"), "dsalang._jit.devices"),
     "resident": "dsalang._jit.resident",
     "DeviceArray": "dsalang._runtime.device_array",
+    **dict.fromkeys(("pack4", "unpack4"), "dsalang._runtime.packing"),
     "Event": "dsalang._runtime.device_streams",
     **dict.fromkeys(("Config", "autotune", "heuristics"), "dsalang._jit.tuning"),
 }  # fmt: skip

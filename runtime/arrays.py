@@ -18,6 +18,7 @@ from dsalang._backend.errors import LaunchError
 from dsalang._backend.formats import BY_STORAGE, FORMATS, Format, by_name
 
 from . import dlpack
+from .packing import HALVES
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,12 @@ def _numpy_view(array: NDArray[Any], name: str, owner: object) -> ArrayView:
             f"argument {name!r} has byte order {array.dtype.byteorder!r}; arrays must be in native byte order",
             hint=f"pass {name}.astype({name}.dtype.newbyteorder('='))",
         )
-    fmt = BY_STORAGE.get(array.dtype)
+    if array.dtype in HALVES:
+        raise LaunchError(
+            f"argument {name!r} has elements of type {array.dtype}, one per byte; kernels hold two",
+            hint=f"pass dsa.pack4({name}), bytes of two numbers along its last dim, and say axis=... for another",
+        )
+    fmt = by_name("uint8") if array.dtype == _E8M0 else BY_STORAGE.get(array.dtype)
     if fmt is None:
         raise _no_format(name, str(array.dtype))
     return strided_view(
@@ -137,6 +143,9 @@ def strided_view(
     return ArrayView(fmt, address, start, stop, writable, owner)
 
 
+_E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
+"""Scales of blocks: kernels hold them as bytes."""
+
 TORCH_FORMATS = {
     "torch.bool": "int1",
     "torch.float16": "fp16",
@@ -145,6 +154,8 @@ TORCH_FORMATS = {
     "torch.float64": "fp64",
     "torch.float8_e4m3fn": "fp8e4m3",
     "torch.float8_e5m2": "fp8e5m2",
+    "torch.float8_e8m0fnu": "uint8",
+    "torch.float4_e2m1fn_x2": "uint8",
 } | {f"torch.{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
