@@ -112,6 +112,48 @@ def _machine() -> str:
     return "".join((flush, simulate, service_, read))
 
 
+def _execute() -> str:
+    """`dsa.execute`: a unit does its work, unless the run is to stop; not 0 ends the run."""
+    out = "define i64 @dsa.execute(ptr %c, ptr %unit, i64 %code, i64 %values, i64 %count) nounwind {\n"
+    out += place("%stop.p", Entry.STOP) + "  %stop = load volatile i64, ptr %stop.p, align 8\n"
+    out += "  %asked = icmp ne i64 %stop, 0\n  br i1 %asked, label %stopped, label %work\n"
+    out += "stopped:\n" + end(Status.STOPPED, "st") + "work:\n"
+    out += load("%sram", Entry.SRAM) + "  %sp = inttoptr i64 %sram to ptr\n"
+    out += "  %vp = inttoptr i64 %values to ptr\n"
+    out += "  %fault = call i64 %unit(ptr %sp, ptr %vp, ptr %c)\n"
+    out += "  %bad = icmp ne i64 %fault, 0\n  br i1 %bad, label %broken, label %done\nbroken:\n"
+    out += "  %b = call i64 @dsa.broken(ptr %c, i64 %fault, i64 %code, ptr %vp, i64 %count)\n"
+    return out + "  ret i64 %b\ndone:\n  ret i64 0\n}\n"
+
+
+def _address() -> str:
+    """`dsa.address`: the operand `at`, the SRAM address of an instruction in reports; -1 when it is static."""
+    out = "define i64 @dsa.address(i64 %values, i64 %at) nounwind {\n"
+    out += "  %static = icmp slt i64 %at, 0\n  br i1 %static, label %none, label %some\n"
+    out += "none:\n  ret i64 -1\nsome:\n  %vp = inttoptr i64 %values to ptr\n"
+    out += "  %p = getelementptr i64, ptr %vp, i64 %at\n  %a = load i64, ptr %p, align 8\n"
+    return out + "  ret i64 %a\n}\n"
+
+
+def _issues() -> str:
+    """`dsa.transfer` and `dsa.compute`: an instruction of DMA, and another one, is executed and recorded."""
+    head = "ptr %c, ptr %unit, i64 %code, i64 %values, i64 %count, i64 %at"
+    work = (
+        "  %st = call i64 @dsa.execute(ptr %c, ptr %unit, i64 %code, i64 %values, i64 %count)\n"
+        "  %bad = icmp ne i64 %st, 0\n  br i1 %bad, label %stop, label %go\nstop:\n  ret i64 %st\ngo:\n"
+        "  %ad = call i64 @dsa.address(i64 %values, i64 %at)\n"
+    )
+    return (
+        f"define i64 @dsa.transfer({head}, i64 %argument, i64 %reads, i64 %writes, i64 %arguments) "
+        f"nounwind {{\n{work}"
+        "  %r = call i64 @dsa.moved(ptr %c, i64 %code, i64 %argument, i64 %reads, i64 %writes, i64 %ad, "
+        "i64 %arguments)\n  ret i64 %r\n}\n"
+        f"define i64 @dsa.compute({head}, i64 %effort) nounwind {{\n{work}"
+        "  %r = call i64 @dsa.done(ptr %c, i64 %code, i64 -1, i64 0, i64 %ad, i64 %effort)\n"
+        "  ret i64 %r\n}\n"
+    )
+
+
 def _append() -> str:
     """`dsa.append`: a record at the end of the trace."""
     out = (
@@ -197,5 +239,18 @@ def _assert() -> str:
     return out + "go:\n  ret i64 0\n}\n"
 
 
-RUNTIME = "".join((_machine(), _append(), _done(), _moved(), _broken(), _print(), _assert()))
+RUNTIME = "".join(
+    (
+        _machine(),
+        _execute(),
+        _address(),
+        _issues(),
+        _append(),
+        _done(),
+        _moved(),
+        _broken(),
+        _print(),
+        _assert(),
+    )
+)
 """What happens once per instruction."""

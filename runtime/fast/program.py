@@ -9,7 +9,7 @@ from dsalang._backend.image.model import Image
 from dsalang._backend.target import Target
 
 from . import timing
-from .common import declarations, end, load, place, service, store
+from .common import declarations, end, load, service, store
 from .context import RUN, Entry, Service, Status
 from .glue import Glue, rewrite
 from .plan import Row
@@ -64,42 +64,37 @@ _MOVES = {
 
 def _issue(number: int, row: Row, arguments: int) -> str:
     """Issue of a template that touches data: execute, then append to the trace."""
-    count = len(row.prepared.open)
-    out = f'define internal i64 @"issue.{number}"(ptr %c, i64 %values) nounwind {{\n'
-    out += place("%stop.p", Entry.STOP) + "  %stop = load volatile i64, ptr %stop.p, align 8\n"
-    out += "  %asked = icmp ne i64 %stop, 0\n  br i1 %asked, label %stopped, label %execute\n"
-    out += "stopped:\n" + end(Status.STOPPED, "st") + "execute:\n"
-    out += load("%sram", Entry.SRAM) + "  %sp = inttoptr i64 %sram to ptr\n"
-    out += "  %vp = inttoptr i64 %values to ptr\n"
-    out += f'  %fault = call i64 @"unit.{number}"(ptr %sp, ptr %vp, ptr %c)\n'
-    out += "  %bad = icmp ne i64 %fault, 0\n  br i1 %bad, label %broken, label %done\nbroken:\n"
-    out += f"  %b = call i64 @dsa.broken(ptr %c, i64 %fault, i64 {number}, ptr %vp, i64 {count})\n"
-    out += "  ret i64 %b\ndone:\n"
-    address = "-1"
-    if row.address_operand >= 0:
-        out += f"  %ad.p = getelementptr i64, ptr %vp, i64 {row.address_operand}\n"
-        out += "  %ad = load i64, ptr %ad.p, align 8\n"
-        address = "%ad"
+    unit, count = f'ptr @"unit.{number}"', len(row.prepared.open)
+    executed = f"ptr %c, {unit}, i64 {number}, i64 %values, i64 {count}"
+    at = f"i64 {row.address_operand}"
+    if row.open_cost:
+        return _issue_of_open_cost(number, row, executed)
     if row.kind == timing.DMA:
         reads, writes = _MOVES[row.name]
         argument = row.prepared.template.hbm_arg
-        out += (
-            f"  %r = call i64 @dsa.moved(ptr %c, i64 {number}, i64 {argument}, i64 {reads}, "
-            f"i64 {writes}, i64 {address}, i64 {arguments})\n"
-        )
-        return out + "  ret i64 %r\n}\n"
-    first, second = "-1", "0"
-    if row.open_cost:
-        out += service(Service.COST, str(number), "%values", "co")
-        out += "  %cbad = icmp ne i64 %co, 0\n  br i1 %cbad, label %cstop, label %cgo\n"
-        out += "cstop:\n  ret i64 %co\ncgo:\n"
-        out += load("%c1", Entry.FIRST) + load("%c2", Entry.SECOND)
-        first, second = "%c1", "%c2"
-    out += (
-        f"  %r = call i64 @dsa.done(ptr %c, i64 {number}, i64 {first}, i64 {second}, i64 {address}, "
-        f"i64 {max(1, row.work)})\n"
+        rest = f"i64 {argument}, i64 {reads}, i64 {writes}, i64 {arguments}"
+        call = f"@dsa.transfer({executed}, {at}, {rest})"
+    else:
+        call = f"@dsa.compute({executed}, {at}, i64 {max(1, row.work)})"
+    return (
+        f'define internal i64 @"issue.{number}"(ptr %c, i64 %values) alwaysinline nounwind {{\n'
+        f"  %r = call i64 {call}\n  ret i64 %r\n}}\n"
     )
-    return out + "  ret i64 %r\n}\n"
+
+
+def _issue_of_open_cost(number: int, row: Row, executed: str) -> str:
+    """Issue of a template whose cost Python has to find."""
+    out = f'define internal i64 @"issue.{number}"(ptr %c, i64 %values) nounwind {{\n'
+    out += f"  %st = call i64 @dsa.execute({executed})\n"
+    out += "  %bad = icmp ne i64 %st, 0\n  br i1 %bad, label %stop, label %ask\nstop:\n  ret i64 %st\nask:\n"
+    out += service(Service.COST, str(number), "%values", "co")
+    out += "  %cbad = icmp ne i64 %co, 0\n  br i1 %cbad, label %cstop, label %go\n"
+    out += "cstop:\n  ret i64 %co\ngo:\n" + load("%c1", Entry.FIRST) + load("%c2", Entry.SECOND)
+    out += f"  %ad = call i64 @dsa.address(i64 %values, i64 {row.address_operand})\n"
+    return out + (
+        f"  %r = call i64 @dsa.done(ptr %c, i64 {number}, i64 %c1, i64 %c2, i64 %ad, "
+        f"i64 {max(1, row.work)})\n  ret i64 %r\n}}\n"
+    )
 
 
 def _read(image: Image, functional: bool) -> str:

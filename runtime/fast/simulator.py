@@ -48,6 +48,7 @@ def code(cache: ObjectCache | None) -> Code:
 
 SHARED = (
     "simulate", "dsa.flush", "dsa.simulate", "dsa.service", "dsa.trace_read", "dsa.append", "dsa.done", "dsa.moved",
+    "dsa.execute", "dsa.address", "dsa.transfer", "dsa.compute",
     "dsa.broken", "dsa.print", "dsa.assert", "dsa.fault", "dsa.operand", "dsa.open", "dsa.fill", "dsa.large",
     "dsa.stream",
 )  # fmt: skip
