@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from dsalang._jit.folder import cache_folder
+from dsalang._jit.knobs import CACHE_MAX_BYTES
 from dsalang._runtime.cache import Cache
 
 from .compile import Commands
@@ -23,7 +24,10 @@ def add_to(commands: Commands) -> None:
 def show(options: argparse.Namespace) -> int:
     """Print what the cache holds."""
     found = Cache(cache_folder()).info()
-    print(f"folder   {found.folder}\nentries  {found.entries}\nbytes    {found.bytes}")
+    limit = CACHE_MAX_BYTES.get()
+    print(
+        f"folder   {found.folder}\nentries  {found.entries}\nbytes    {found.bytes} of {limit} at most"
+    )
     return 0
 
 
