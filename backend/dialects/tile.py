@@ -586,6 +586,12 @@ class DotOp(_PureOp):
         count = shape_of(scale.type)[-1]
         return SCALE_BLOCK if count == -(-self.k // SCALE_BLOCK) else self.k // count
 
+    def takes_scale(self, scale: SSAValue | None) -> bool:
+        """Whether `mma` can read scales of the op as they are: E8M0, one per 32 numbers (or none at all)."""
+        if scale is None:
+            return True
+        return format_of(scale.type).name == "int8" and self.block(scale) == SCALE_BLOCK
+
     def verify_(self) -> None:
         a, b, d = (shape_of(v.type) for v in (self.a, self.b, self.result))
         _require(len(a) == len(b) == len(d) and len(a) in (2, 3), "dot takes tiles of rank 2 or 3")

@@ -1,4 +1,4 @@
-"""Pass 2b, operands: products that the tensor engine cannot take become products of wider operands.
+"""operands, before fuse: products that the tensor engine cannot take become products of wider operands.
 
 A target that multiplies packed formats, and takes a scale per 32 numbers along K, reads them as they are. For any
 other one the vector engine unpacks and scales the operands here: to fp8 where that is exact and there are no scales,
@@ -44,7 +44,9 @@ def _rewrite(op: tile.DotOp, target: Target) -> None:
     values, names = [op.a, op.b], [fmt.name for fmt in op.formats]
     for k, fmt in enumerate(op.formats):
         plain = scales[k] is None and fmt.is_float == floats
-        if fmt.name in rates and (plain or (target.tensor.block_scales and _native(op, scales[k]))):
+        if fmt.name in rates and (
+            plain or (target.tensor.block_scales and op.takes_scale(scales[k]))
+        ):
             continue
         name = _wider(fmt, rates, floats, scales[k] is not None)
         if name is None:
@@ -71,13 +73,6 @@ def _rewrite(op: tile.DotOp, target: Target) -> None:
     op.result.replace_all_uses_with(new.result)
     assert op.parent is not None
     op.parent.erase_op(op)
-
-
-def _native(op: tile.DotOp, scale: SSAValue | None) -> bool:
-    """Whether the engine takes scales (or none) as they are."""
-    if scale is None:
-        return True
-    return element_type(scale.type) == i8 and op.block(scale) == SCALE_BLOCK
 
 
 def _wider(fmt: Format, rates: Mapping[str, int], floats: bool, scaled: bool) -> str | None:

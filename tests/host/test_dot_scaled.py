@@ -172,6 +172,17 @@ def test_native_operands_are_read_as_they_are() -> None:
     assert "scale_a" in text and "scale_b" in text
 
 
+def test_machines_without_a_wider_format_say_so() -> None:
+    rates = {"int8": 1024, "fp8e4m3": 1024}
+    tensor = dataclasses.replace(EDGE.tensor, macs_per_cycle=rates, block_scales=False)
+    target = dataclasses.replace(EDGE, tensor=tensor)
+    with pytest.raises(dsa.CompileError, match="does not take these operands with their scales"):
+        check("e4m3", "e4m3", target=target)
+    with pytest.raises(dsa.CompileError, match="does not multiply fp4e2m1"):
+        check("e2m1", "e4m3", target=target)
+    check("e2m1", "e4m3", "", target=target)
+
+
 MISTAKES = {
     "x, None, 'e3m2', y, None, 'e4m3'": "lhs_format of dot_scaled is one of",
     "x, None, 'bf16', y, None, 'e4m3'": "lhs of dot_scaled is bf16, a tile of bf16 or uint16, not",

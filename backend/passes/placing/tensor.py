@@ -192,6 +192,16 @@ def _check_formats(p: Placement, op: tile.DotOp) -> None:
                 from_ir(op.location),
                 f"convert the operands to one of {', '.join(rates)}",
             )
+    mixed = op.formats[0].is_float != op.formats[1].is_float
+    if any(not op.takes_scale(scale) for scale in (op.scale_a, op.scale_b)) or (
+        not p.target.tensor.block_scales and (mixed or op.scale_a or op.scale_b)
+    ):
+        raise CompileError(
+            f"the tensor engine of target {p.target.name!r} does not take these operands with their scales, "
+            "and multiplies no wider format",
+            from_ir(op.location),
+            f"multiply one of {', '.join(rates)} without scales",
+        )
 
 
 def _unit_stride(p: Placement, view: View) -> View:
