@@ -14,21 +14,27 @@ def add_chunks(x, y, out, n, CHUNK: tl.constexpr, BLOCK: tl.constexpr):
         tl.store(out + offs, tl.load(x + offs, mask=keep) + tl.load(y + offs, mask=keep), mask=keep)
 
 
-def softmax_rows(x, out, columns, BLOCK: tl.constexpr, ROWS: tl.constexpr):
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    offs = rows[:, None] * columns + tl.arange(0, BLOCK)[None, :]
-    value = tl.load(x + offs)
-    top = tl.exp(value - tl.max(value, axis=1)[:, None])
-    tl.store(out + offs, top * (1.0 / tl.sum(top, axis=1))[:, None])
+def softmax_rows(x, out, columns, BLOCK: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr):
+    first = tl.program_id(0) * CHUNK
+    for row in range(first, first + CHUNK, ROWS):
+        rows = row + tl.arange(0, ROWS)
+        offs = rows[:, None] * columns + tl.arange(0, BLOCK)[None, :]
+        value = tl.load(x + offs)
+        top = tl.exp(value - tl.max(value, axis=1)[:, None])
+        tl.store(out + offs, top * (1.0 / tl.sum(top, axis=1))[:, None])
 
 
-def layer_norm_rows(x, out, weight, bias, columns, eps, BLOCK: tl.constexpr, ROWS: tl.constexpr):
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+def layer_norm_rows(
+    x, out, weight, bias, columns, eps, BLOCK: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr
+):
+    first = tl.program_id(0) * CHUNK
     inner = tl.arange(0, BLOCK)
-    offs = rows[:, None] * columns + inner[None, :]
     w = tl.load(weight + inner)
     b = tl.load(bias + inner)
-    value = tl.load(x + offs)
-    centred = value - (tl.sum(value, axis=1) / columns)[:, None]
-    scale = tl.rsqrt(tl.sum(centred * centred, axis=1) / columns + eps)
-    tl.store(out + offs, centred * scale[:, None] * w[None, :] + b[None, :])
+    for row in range(first, first + CHUNK, ROWS):
+        rows = row + tl.arange(0, ROWS)
+        offs = rows[:, None] * columns + inner[None, :]
+        value = tl.load(x + offs)
+        centred = value - (tl.sum(value, axis=1) / columns)[:, None]
+        scale = tl.rsqrt(tl.sum(centred * centred, axis=1) / columns + eps)
+        tl.store(out + offs, centred * scale[:, None] * w[None, :] + b[None, :])
