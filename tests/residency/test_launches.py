@@ -114,6 +114,21 @@ def test_kernels_of_a_block_stand_side_by_side() -> None:
         assert other.run() and not other.run() and one.run()
 
 
+def test_kernels_are_compiled_anew_for_the_memory_that_is_left() -> None:
+    net, y = Mlp(), np.zeros(256, np.float32)
+    target = _target(sram_bytes=WEIGHT_BYTES + net.w1.nbytes + 16384)
+    before = mlp[1].warmup(*net.args(0.5), **SHAPE, resident=("w1", "w2"), target=target).image
+    assert before.working_bytes > 16384
+    with dsa.resident(net.w1, net.w2):
+        assert net.run(target=target) and not net.run(target=target)
+        for cold in (True, False):
+            report = gemv[4](net.x[0], net.w1, y, 256, 64, 64, 64, target=target)
+            assert (report.hbm_bytes > net.w1.nbytes) is cold
+            assert not net.run(target=target)
+        after = mlp[1].warmup(*net.args(0.5), **SHAPE, target=target).image
+    assert after.working_bytes <= 16384 and after.residency == before.residency
+
+
 def test_blocks_in_blocks() -> None:
     net = Mlp()
     with dsa.resident(net.w1, net.w2):
