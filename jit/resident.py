@@ -40,7 +40,7 @@ class _Plan:
     """Which SRAM kernels keep: everything from `floor` on; `places` by what is compiled, and by what is kept."""
 
     floor: int
-    places: dict[str, _Place] = field(default_factory=dict)
+    places: dict[tuple[str, str], _Place] = field(default_factory=dict)
     alike: dict[tuple[str, Resident], _Place] = field(default_factory=dict)
 
     def spec(self, spec: Specialization, name: str, compile_: Compile) -> Specialization:
@@ -48,7 +48,7 @@ class _Plan:
 
         Variants of a kernel stand in the same place if they load the same into it.
         """
-        known = self.places.get(spec.key)
+        known = self.places.get((name, spec.key))
         if known is None:
             known = self._find(spec, name, compile_)
         placed = _at(spec, known)
@@ -57,7 +57,7 @@ class _Plan:
             known.limit = self.floor
             placed = _at(spec, known)
             image = compile_(placed)
-        self.places[spec.key] = known
+        self.places[name, spec.key] = known
         if image.residency is not None:
             self.floor = min(self.floor, image.residency.start)
         return placed

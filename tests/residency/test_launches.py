@@ -12,7 +12,7 @@ import dsalang as dsa
 from dsalang._backend.image.elf import load, save
 from dsalang._backend.image.objdump import objdump
 
-from .kernels import SHAPE, WEIGHT_BYTES, Mlp, gemv, mlp, scale
+from .kernels import SHAPE, WEIGHT_BYTES, Mlp, gemv, mlp, scale, twice
 
 ENGINES = ["fast", "reference", "adversarial", "riscv"]
 
@@ -112,6 +112,18 @@ def test_kernels_of_a_block_stand_side_by_side() -> None:
         assert gemv[4](x, w, y, 256, 64, 64, 64).hbm_bytes < w.nbytes
         # The same image with other arrays: its place holds one of them at a time.
         assert other.run() and not other.run() and one.run()
+
+
+def test_kernels_that_are_called_alike_have_places_of_their_own() -> None:
+    net = Mlp()
+    part = 64 * 64 * 2
+    with dsa.resident(net.w1, net.w2):
+        for cold in (True, False):
+            assert net.run() is cold
+            report = twice[1](*net.args(0.5), **SHAPE)
+            assert (report.hbm_bytes > part) is cold
+            exact = net.x + net.x.astype(float) @ net.w1[:, :64].astype(float)
+            assert np.abs(net.y - exact).max() < 1e-2
 
 
 def test_kernels_are_compiled_anew_for_the_memory_that_is_left() -> None:
