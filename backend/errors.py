@@ -86,6 +86,12 @@ class MicrokernelRefusedError(MicrokernelError):
     """A microkernel says that it does not serve a call."""
 
 
+class UnknownTripsError(CompileError):
+    """How often a loop runs must be known at compile time; `names` are the integer arguments that say so."""
+
+    names: tuple[str, ...] = ()
+
+
 class SramOverflowError(CompileError):
     """The kernel's live tiles do not fit the SRAM of the target."""
 

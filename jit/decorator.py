@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, overload
 
-from dsalang._backend.errors import LaunchError, UserError
+from dsalang._backend.errors import LaunchError, UnknownTripsError, UserError
 
 from . import devices, knobs
 from . import resident as residency
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dsalang._backend.target import Target
     from dsalang._runtime.device import Device
     from dsalang._runtime.profile import Profile
+    from dsalang._runtime.residency import Sram
 
     from .compiled import CompiledKernel
 
@@ -121,6 +122,7 @@ class JITFunction:
         self._images: dict[str, Image] = {}
         self._launches: dict[Hashable, Prepared] = {}
         self._guard: Guard | None = None
+        self._settling: dict[str, tuple[str, ...]] = {}
         functools.update_wrapper(self, fn)
         _ = self.source  # errors of the definition come at the definition
         self._wish = residency.Wish.of(options.get("resident"), self.source) or residency.Wish()
@@ -391,9 +393,23 @@ class JITFunction:
         target = resolve(chosen)
         if residency.active() or spec.resident.arrays:
             sram = devices.sram_of(device, options, target)
-            name = f"{self.source.file}:{self.source.first_line}"
-            spec = residency.placed(spec, name, target, sram, lambda s: self._image(s, target))
+            spec = self._settled(spec, arguments, target, sram)
         return spec, target, device
+
+    def _settled(
+        self, spec: Specialization, arguments: Arguments, target: Target, sram: Sram
+    ) -> Specialization:
+        """A specialisation with its place in SRAM; integers that say which tiles there are become constants."""
+        name, key = f"{self.source.file}:{self.source.first_line}", f"{target.digest}{spec.key}"
+        while True:
+            whole = spec.with_constants(arguments, self._settling.get(key, ()))
+            try:
+                return residency.placed(whole, name, target, sram, lambda s: self._image(s, target))
+            except UnknownTripsError as error:
+                names = [n for n in error.names if n in whole.signature and n in arguments.scalars]
+                if not names:
+                    raise
+                self._settling[key] = (*self._settling.get(key, ()), *names)
 
     def _wanted(self, options: Mapping[str, Any]) -> Request:
         """Schedule and deadline of a launch."""

@@ -28,17 +28,22 @@ Compile = Callable[[Specialization], "Image"]
 
 @dataclass
 class _Place:
-    """Where a kernel keeps arrays, and the SRAM that it may use else; `contents` as in images."""
+    """Where a kernel keeps arrays, and the SRAM that it may use else; `contents` as in images.
+
+    `start` is where its bytes begin, `top` where they end; there are none when the two are equal.
+    """
 
     top: int
     limit: int
-    contents: str
+    start: int
+    contents: str = ""
 
 
 @dataclass
 class _Plan:
-    """Which SRAM kernels keep: everything from `floor` on; `places` by what is compiled, and by what is kept."""
+    """Which SRAM kernels keep: from `floor` to `ceiling`; `places` by what is compiled, and by what is kept."""
 
+    ceiling: int
     floor: int
     places: dict[tuple[str, str], _Place] = field(default_factory=dict)
     alike: dict[tuple[str, Resident], _Place] = field(default_factory=dict)
@@ -63,24 +68,51 @@ class _Plan:
         return placed
 
     def _find(self, spec: Specialization, name: str, compile_: Compile) -> _Place:
+        """A place: that of a variant which loads the same, else a new one, else that of other variants."""
         like = (name, spec.resident)
         sibling = self.alike.get(like)
-        if sibling is not None and spec.resident.arrays:
-            place = _Place(sibling.top, self.floor, sibling.contents)
+        if sibling is not None:
             with suppress(SramOverflowError):
-                found = compile_(_at(spec, place)).residency
-                if found is not None and found.contents == sibling.contents:
+                place = self._try(spec, sibling.top, self.floor, compile_)
+                if place.contents == sibling.contents:
                     return place
-        place = _Place(self.floor, self.floor, "")
-        image = compile_(_at(spec, place))
-        if image.residency is not None:
-            place.contents = image.residency.contents
+        try:
+            place = self._try(spec, self.floor, self.floor, compile_)
+        except SramOverflowError as error:
+            found = self._replace(spec, name, compile_)
+            if found is None:
+                raise error from None
+            place = found
+        if place.contents:
             self.alike[like] = place
         return place
+
+    def _try(self, spec: Specialization, top: int, limit: int, compile_: Compile) -> _Place:
+        place = _Place(top, limit, top)
+        region = compile_(_at(spec, place)).residency
+        if region is not None:
+            place.start, place.contents = region.start, region.contents
+        return place
+
+    def _replace(self, spec: Specialization, name: str, compile_: Compile) -> _Place | None:
+        """A place instead of those of all other variants of the kernel, None when that does not help."""
+        others = {key: place for key, place in self.places.items() if key[0] != name}
+        taken = [(place.start, place.top) for place in others.values() if place.contents]
+        floor = min([self.ceiling, *(start for start, _ in taken)])
+        tops = {place.top for key, place in self.places.items() if key[0] == name}
+        for top in sorted({floor, *tops}, reverse=True):
+            with suppress(SramOverflowError):
+                place = self._try(spec, top, floor, compile_)
+                if all(place.top <= start or end <= place.start for start, end in taken):
+                    self.places, self.floor = others, floor
+                    self.alike = {like: p for like, p in self.alike.items() if like[0] != name}
+                    return place
+        return None
 
     def copy(self) -> _Plan:
         """A plan that goes on from this one."""
         return _Plan(
+            self.floor,
             self.floor,
             {key: replace(place) for key, place in self.places.items()},
             dict(self.alike),
@@ -150,7 +182,11 @@ class resident:  # noqa: N801 (read as a statement: with dsa.resident(w): ...)
         if found is None:
             blocks = _active.get()
             at = blocks.index(self) if self in blocks else 0
-            plan = blocks[at - 1].plan(sram, target).copy() if at else _Plan(target.sram_bytes)
+            plan = (
+                blocks[at - 1].plan(sram, target).copy()
+                if at
+                else _Plan(target.sram_bytes, target.sram_bytes)
+            )
             found = self._plans[sram] = plan, plan.floor
         return found[0]
 
@@ -264,7 +300,7 @@ def placed(
     if blocks:
         plan = blocks[-1].plan(sram, target)
     else:
-        plan = _annotated.setdefault(sram, _Plan(target.sram_bytes))
+        plan = _annotated.setdefault(sram, _Plan(target.sram_bytes, target.sram_bytes))
     if _trial.get():
         plan = plan.copy()
     try:
@@ -273,7 +309,7 @@ def placed(
         if blocks or plan.floor == target.sram_bytes:
             raise
         # Others give way: they load again when they run again.
-        plan = _Plan(target.sram_bytes)
+        plan = _Plan(target.sram_bytes, target.sram_bytes)
         if not _trial.get():
             _annotated[sram] = plan
         return plan.spec(spec, name, compile_)

@@ -11,6 +11,7 @@ from dsalang._backend.errors import CompileError, LaunchError, Loc
 
 from .arguments import Arguments
 from .launch import Grid, grid_of
+from .specialize import whole_numbers
 
 if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
@@ -68,11 +69,7 @@ class Request:
 
 def fixed(spec: Specialization, arguments: Arguments, grid: Grid) -> Specialization:
     """A specialisation for a static schedule: for one grid, and for the values of all integers."""
-    values = {
-        name: bool(value) if kind.is_bool() else int(value)
-        for name, (kind, value) in arguments.scalars.items()
-        if kind.is_int() and name in spec.signature
-    }
+    values = whole_numbers(arguments, spec.signature)
     return replace(spec, grid=grid, fixed=values)
 
 

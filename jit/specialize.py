@@ -52,6 +52,12 @@ class Specialization:
         static = "" if self.grid is None else f"{self.grid}{sorted(self.fixed.items())}"
         return f"{types}|{constants}|{self.num_stages}|{static}|{self.resident}"
 
+    def with_constants(self, arguments: Arguments, names: Collection[str]) -> Specialization:
+        """The same with the values that integer arguments have in a launch compiled in."""
+        if not names:
+            return self
+        return replace(self, fixed=whole_numbers(arguments, names)).folded()
+
     def folded(self) -> Specialization:
         """The same with the fixed values as constants."""
         signature = {name: kind for name, kind in self.signature.items() if name not in self.fixed}
@@ -59,6 +65,15 @@ class Specialization:
         facts = replace(self.facts, divisible=divisible)
         constants = {**self.constants, **self.fixed}
         return replace(self, signature=signature, constants=constants, facts=facts, fixed={})
+
+
+def whole_numbers(arguments: Arguments, names: Collection[str]) -> dict[str, int]:
+    """The values of integer arguments, by name; of names of others nothing."""
+    return {
+        name: bool(value) if kind.is_bool() else int(value)
+        for name, (kind, value) in arguments.scalars.items()
+        if kind.is_int() and name in names
+    }
 
 
 def specialize(

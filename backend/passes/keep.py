@@ -27,13 +27,13 @@ from xdsl.printer import Printer
 from ..dialects import dsa
 from ..dialects.locations import from_ir
 from ..dialects.tile import i64_array, ints
-from ..errors import CompileError, InternalError, SramOverflowError
+from ..errors import CompileError, InternalError, SramOverflowError, UnknownTripsError
 from ..image.model import Residency
 from ..isa.table import BY_NAME
 from ..resident import FLAG, Resident
 from ..target import Target
 from .effects import alias_groups, grid_loop, may_alias
-from .reside_nest import Nest, UnfitError, arguments_behind, make_resident, nest_of
+from .reside_nest import Nest, UnfitError, arguments_behind, bounds, make_resident, nest_of
 from .sram import slot_stride
 from .sram_overflow import kib
 
@@ -67,8 +67,9 @@ def keep(module: ModuleOp, target: Target, wanted: Resident) -> None:
     if not loads:
         return  # a kernel may write what others keep: they load it again
     _check_not_written(kernel, sorted({_number(op) for op in loads}), names)
-    nests = [_nest(op, grid, wanted, target, names) for op in loads]
-    depends = set.union(*(arguments_behind(nest, kernel) for nest in nests))
+    nests = [_nest(op, kernel, grid, wanted, target) for op in loads]
+    shaping = [v for nest in nests for v in (*nest.load.args, *bounds(nest.loops))]
+    depends = arguments_behind(shaping, kernel)
     flag = _add_flag(kernel)
     for nest in nests:
         make_resident(nest, 0, target, flag)
@@ -165,23 +166,32 @@ def _check_not_written(kernel: func.FuncOp, numbers: Sequence[int], names: Seque
 
 
 def _nest(
-    op: dsa.IssueOp, grid: scf.ForOp, wanted: Resident, target: Target, names: Sequence[str]
+    op: dsa.IssueOp, kernel: func.FuncOp, grid: scf.ForOp, wanted: Resident, target: Target
 ) -> Nest:
     """A load in its loops, all of which can be done beforehand."""
+    names = _strings(kernel, "dsa.args")
     name = names[_number(op)]
+    kind: type[CompileError] = CompileError
+    missing: tuple[str, ...] = ()
     try:
         nest = nest_of(op, grid, wanted.grid, target)
         if not nest.loops or nest.loops[0] is not grid:
             raise UnfitError("it stands under an if or in a while loop")
         if reason := nest.obstacle(0):
+            kind = UnknownTripsError
+            behind = arguments_behind(bounds(nest.unknown(0)), kernel)
+            missing = tuple(names[number] for number in sorted(behind))
             raise UnfitError(reason)
-    except UnfitError as error:
-        raise CompileError(
-            f"{name!r} cannot stay in SRAM: {error}",
+    except UnfitError as failure:
+        error = kind(
+            f"{name!r} cannot stay in SRAM: {failure}",
             from_ir(op.location),
             "tiles that stay are loaded as boxes at places that are known when the kernel starts, in loops whose "
             "number of iterations is a constant (dsa.constexpr); or leave the array out of what is resident",
-        ) from None
+        )
+        if isinstance(error, UnknownTripsError):
+            error.names = missing
+        raise error from None
     nest.ring.kept = StringAttr(name)
     return nest
 

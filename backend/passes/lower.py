@@ -53,6 +53,9 @@ def image_of(
     """The linked image of a kernel with the given glue, which refers to `tables`."""
     infos = _ring_infos(kernel, target)
     ends = [r.address + r.stride_bytes * (r.slots - 1) + r.slot_bytes for r in infos]
+    kept = residency_of(kernel)
+    if kept is not None:
+        ends.append(kept.stop)
     return link_image(
         Image(
             name=kernel.sym_name.data,
@@ -71,7 +74,7 @@ def image_of(
             entry=0,
             glue=glue,
             timing=timing,
-            residency=residency_of(kernel),
+            residency=kept,
             choices=_choices(kernel),
         )
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -62,16 +62,23 @@ class Nest:
 
     def obstacle(self, level: int) -> str:
         """What forbids to load everything before the loop at `level`; empty when nothing does."""
+        if self.unknown(level):
+            return "how often a loop around it runs is not known at compile time"
+        known = [self.trips[loop] for loop in self.loops[level:] if loop in self.trips]
+        return "a loop around it does not run" if min(known, default=1) < 1 else ""
+
+    def unknown(self, level: int) -> list[scf.ForOp]:
+        """The loops from `level` on whose number of iterations would have to be known."""
         inside: set[Operation] = set(self.loops[level:])
-        for loop in self.loops[level:]:
-            if loop in self.trips:
-                if self.trips[loop] < 1:
-                    return "a loop around it does not run"
-            elif loop in self.depends:
-                return "how often a loop around it runs is not known at compile time"
-            elif loop is not self.grid and any(_inside(v, inside) for v in (loop.lb, loop.ub)):
-                return "how often a loop around it runs changes while the kernel runs"
-        return ""
+        return [
+            loop
+            for loop in self.loops[level:]
+            if loop not in self.trips
+            and (
+                loop in self.depends
+                or (loop is not self.grid and any(_inside(v, inside) for v in (loop.lb, loop.ub)))
+            )
+        ]
 
 
 def _inside(value: SSAValue, loops: set[Operation]) -> bool:
@@ -184,6 +191,7 @@ def make_resident(nest: Nest, level: int, target: Target, flag: SSAValue | None 
         nest.ring.bytes = IntegerAttr(stride * nest.tiles(level), i64)
         sizes = [nest.trips[around] for around in loops]
         nest.ring.shape = i64_array([*sizes, *ints(nest.ring.shape)])
+    nest.ring.slots = IntegerAttr(0, i64)  # one will do, however many a microkernel has asked for
     home = nest.load.parent
     assert home is not None
     home.detach_op(nest.acquire)
@@ -322,13 +330,11 @@ class _Writer:
         return op.results[0] if op.results else self.nest.acquire.result
 
 
-def arguments_behind(nest: Nest, kernel: func.FuncOp) -> set[int]:
-    """The numbers of the kernel arguments that the boxes of a load depend on, by way of anything."""
+def arguments_behind(values: Iterable[SSAValue], kernel: func.FuncOp) -> set[int]:
+    """The numbers of the kernel arguments that values depend on, by way of anything."""
     found: set[int] = set()
     seen: set[SSAValue] = set()
-    todo: list[SSAValue] = list(nest.load.args)
-    for loop in nest.loops:
-        todo += [loop.lb, loop.ub, loop.step]
+    todo = list(values)
     while todo:
         value = todo.pop()
         if value in seen:
@@ -340,7 +346,12 @@ def arguments_behind(nest: Nest, kernel: func.FuncOp) -> set[int]:
         elif owner is kernel.body.block:
             found.add(owner.args.index(value))
         else:
-            loop_ = owner.parent_op()
-            if isinstance(loop_, scf.ForOp):
-                todo += [*loop_.operands, *terminator(owner).operands]
+            loop = owner.parent_op()
+            if isinstance(loop, scf.ForOp):
+                todo += [*loop.operands, *terminator(owner).operands]
     return found
+
+
+def bounds(loops: Iterable[scf.ForOp]) -> list[SSAValue]:
+    """What says how often loops run."""
+    return [value for loop in loops for value in (loop.lb, loop.ub, loop.step)]

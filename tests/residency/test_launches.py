@@ -114,6 +114,31 @@ def test_kernels_of_a_block_stand_side_by_side() -> None:
         assert other.run() and not other.run() and one.run()
 
 
+@dsa.jit
+def totals(x, y, n, stride, BLOCK: dsa.constexpr):
+    offs = dsa.arange(0, BLOCK)
+    total = dsa.zeros((BLOCK,), dsa.float32)
+    for k in range(0, n, BLOCK):
+        total += dsa.load(x + k * stride + offs, mask=k + offs < n, other=0.0)
+    dsa.store(y + offs, total)
+
+
+def test_integers_that_say_which_tiles_there_are_become_constants() -> None:
+    x, y = np.arange(8192, dtype=np.float32), np.zeros(256, np.float32)
+    target = _target(sram_bytes=24 * 1024)
+    with dsa.resident(x):
+        for n, stride, cold in (
+            (2000, 1, True), (2000, 1, False), (2000, 2, True), (4000, 1, True), (4000, 1, False), (2000, 1, True),
+        ):  # fmt: skip
+            report = totals[1](x, y, n, stride, 256, target=target)
+            assert (report.hbm_bytes > 4 * n) is cold
+            rows = [x[k * stride :][: min(256, n - k)] for k in range(0, n, 256)]
+            exact = sum(np.pad(row, (0, 256 - row.size)) for row in rows)
+            assert np.array_equal(y, exact)
+        image = totals[1].warmup(x, y, 2000, 1, 256, target=target).image
+        assert [a.name for a in image.arguments] == ["x", "y", "(load)"]
+
+
 def test_kernels_that_are_called_alike_have_places_of_their_own() -> None:
     net = Mlp()
     part = 64 * 64 * 2

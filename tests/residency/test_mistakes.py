@@ -32,7 +32,7 @@ def gathers(x, at, y, n, BLOCK: dsa.constexpr):
 def loops(x, y, n, BLOCK: dsa.constexpr):
     offs = dsa.arange(0, BLOCK)
     total = dsa.zeros((BLOCK,), dsa.float32)
-    for k in range(0, n, BLOCK):
+    for k in range(0, (dsa.program_id(0) + 1) * BLOCK, BLOCK):
         total += dsa.load(x + k + offs)
     dsa.store(y + offs, total)
 
