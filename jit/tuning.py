@@ -377,8 +377,9 @@ def autotune(
     """Launch a kernel with the configuration that takes the fewest cycles, found anew when the key changes.
 
     Args:
-        configs: the configurations to try; those that cannot be compiled do not count.
-        key: names of parameters; a new combination of their values starts a new search.
+        configs: the configurations to try; those that cannot be compiled do not count. None is one that sets nothing.
+        key: names of parameters; a new combination of their values starts a new search. Other names are ignored, as by
+            Triton: libraries share lists of keys between kernels.
         prune_configs_by: `early_config_prune(configs, named_args, **kwargs)` gives the configurations to try;
             `perf_model(**args)` estimates a time, the `top_k` (a share or a number) best are tried.
         reset_to_zero: arrays that are zeroed before each trial.
@@ -388,17 +389,17 @@ def autotune(
         warmup, rep, use_cuda_graph, do_bench, cache_results: accepted for Triton's sake.
 
     Raises:
-        LaunchError: there are no configurations, or a name is not that of a parameter.
+        LaunchError: a name of `reset_to_zero` or `restore_value` is not that of a parameter.
     """
 
     def tuner(fn: JITFunction | Tuned) -> Autotuner:
         zeroed, restored = reset_to_zero or (), restore_value or ()
         try:
-            _check(fn, configs, {"key": key, "reset_to_zero": zeroed, "restore_value": restored})
+            _check(fn, {"reset_to_zero": zeroed, "restore_value": restored})
             return Autotuner(
                 fn,
                 _names(fn),
-                configs,
+                configs or [Config({})],
                 key,
                 zeroed,
                 restored,
@@ -412,13 +413,8 @@ def autotune(
     return tuner
 
 
-def _check(fn: Any, configs: Sequence[Config], names: Mapping[str, Sequence[str]]) -> None:
+def _check(fn: Any, names: Mapping[str, Sequence[str]]) -> None:
     """Raise LaunchError for a tuner that would not do what its words say."""
-    if not configs:
-        raise LaunchError(
-            "autotune has no configurations",
-            hint='give it some to choose from, e.g. [dsa.Config({"BLOCK": 1024})]',
-        )
     known = _names(fn)
     for option, listed in names.items():
         for name in listed:

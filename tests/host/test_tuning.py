@@ -208,12 +208,22 @@ def test_do_bench_counts_bound_launches_and_those_on_streams():
         assert dsa.testing.do_bench(lambda: clear[(3,)](x, stream=stream)) == expected
 
 
-def test_a_tuner_without_configurations_is_refused():
-    with pytest.raises(dsa.LaunchError, match="no configurations"):
-        dsa.autotune([], key=["n"])(dsa.jit(kernel))
+def test_a_tuner_without_configurations_launches_the_kernel_as_it_is():
+    tuned = dsa.autotune([], key=["n"])(dsa.jit(kernel))
+    x, out = np.ones(N, np.float32), np.zeros(N, np.float32)
+    tuned[grid](x, out, N, BLOCK=64)
+    with pytest.raises(dsa.LaunchError, match="misses constexpr argument 'BLOCK'"):
+        tuned[(1,)](x, out, N)
 
 
-@pytest.mark.parametrize("option", ["key", "reset_to_zero", "restore_value"])
+def test_keys_that_are_no_parameters_are_ignored():
+    tuned = dsa.autotune(CONFIGS, key=["n", "HEADS"])(dsa.jit(kernel))
+    x, out = np.ones(N, np.float32), np.zeros(N, np.float32)
+    tuned[grid](x, out, N)
+    assert tuned.best_config in CONFIGS
+
+
+@pytest.mark.parametrize("option", ["reset_to_zero", "restore_value"])
 def test_names_that_are_no_parameters_are_refused(option):
     with pytest.raises(
         dsa.LaunchError, match=f"{option} of autotune names 'm'.*\n.*x, out, n, BLOCK"
