@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -143,6 +144,13 @@ class JITFunction:
     def arg_names(self) -> list[str]:
         """The names of the parameters."""
         return [param.name for param in self.source.params]
+
+    @cached_property
+    def src(self) -> str:
+        """The text of the function from `def` on, without its decorators, as Triton keeps it."""
+        text = self.source.text
+        found = re.search(r"^(async )?def ", text, re.MULTILINE)
+        return text[found.start() :] if found else text
 
     @cached_property
     def signature(self) -> inspect.Signature:

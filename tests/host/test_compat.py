@@ -77,3 +77,13 @@ def test_another_triton_is_not_replaced_unasked(installed):
     with pytest.raises(dsa.LaunchError, match="has been imported already"):
         compat.install()
     assert compat.install(force=True).jit is dsa.jit
+
+
+def test_the_text_of_a_function_is_that_from_def_on():
+    @dsa.jit
+    @dsa.jit
+    def shown(x):  # def in a comment
+        dsa.store(x, 1.0)
+
+    assert shown.src.splitlines()[0] == "def shown(x):  # def in a comment"
+    assert shown.src.splitlines()[1] == "    dsa.store(x, 1.0)"
