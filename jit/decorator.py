@@ -125,6 +125,7 @@ class JITFunction:
         self._guard: Guard | None = None
         self._settling: dict[str, tuple[str, ...]] = {}
         functools.update_wrapper(self, fn)
+        self.__globals__ = fn.__globals__  # libraries look a kernel's module up in it
         _ = self.source  # errors of the definition come at the definition
         self._wish = residency.Wish.of(options.get("resident"), self.source) or residency.Wish()
 

@@ -170,8 +170,14 @@ def _torch_view(tensor: Any, name: str) -> ArrayView:
     if str(tensor.dtype) not in TORCH_FORMATS:
         raise _no_format(name, str(tensor.dtype))
     fmt = by_name(TORCH_FORMATS[str(tensor.dtype)])
+    address, shape = tensor.data_ptr(), tuple(tensor.shape)
     strides = [s * fmt.bytes for s in tensor.stride()]
-    return strided_view(fmt, tensor.data_ptr(), tuple(tensor.shape), strides, True, tensor)
+    if 0 not in shape and any(n > 1 and step == 0 for n, step in zip(shape, strides)):
+        # A repeated dim hides where the elements are: kernels bring strides of their own.
+        storage = tensor.untyped_storage()
+        start = storage.data_ptr()
+        return ArrayView(fmt, address, start, start + storage.nbytes(), True, tensor)
+    return strided_view(fmt, address, shape, strides, True, tensor)
 
 
 def _dlpack_view(value: Any, name: str) -> ArrayView:

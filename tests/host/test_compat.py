@@ -85,5 +85,6 @@ def test_the_text_of_a_function_is_that_from_def_on():
     def shown(x):  # def in a comment
         dsa.store(x, 1.0)
 
+    assert shown.__globals__ is globals()
     assert shown.src.splitlines()[0] == "def shown(x):  # def in a comment"
     assert shown.src.splitlines()[1] == "    dsa.store(x, 1.0)"

@@ -99,6 +99,15 @@ def test_views_with_strides():
     assert base.sum() == 6 and base[3, 3:7].tolist() == [0, 1, 2, 3]
 
 
+def test_a_repeated_view_reaches_its_storage():
+    """Libraries pass x.expand or as_strided with a stride of 0, and walk it with strides of their own."""
+    x, out = torch.arange(6.0), torch.zeros(6)
+    copy[1](x.as_strided((6,), (0,)), out, 6, BLOCK=8)
+    assert torch.equal(out, x)
+    with pytest.raises(dsa.DeviceError, match="outside of array"):
+        copy[1](x.as_strided((6,), (0,)), torch.zeros(9), 9, BLOCK=16)
+
+
 def test_wrong_devices_are_refused():
     with pytest.raises(dsa.LaunchError, match="device meta"):
         copy[1](torch.empty(4, device="meta"), torch.zeros(4), 4, BLOCK=4)
