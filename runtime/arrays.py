@@ -76,6 +76,7 @@ def is_array(value: object) -> bool:
             "__dlpack__",
             "__array_interface__",
             "__cuda_array_interface__",
+            "data_ptr",
         )
     ) or hasattr(value, "__array_interface__")
 
@@ -96,7 +97,9 @@ def view_of(value: Any, name: str) -> ArrayView:
         raise _not_host(name, "a CUDA device")
     if hasattr(value, "__array_interface__"):
         return _numpy_view(np.asarray(value), name, value)
-    return _dlpack_view(value, name)
+    if hasattr(value, "__dlpack__"):
+        return _dlpack_view(value, name)
+    return _pointer_view(value, name)
 
 
 def _is_torch(value: object) -> bool:
@@ -178,6 +181,23 @@ def _torch_view(tensor: Any, name: str) -> ArrayView:
         start = storage.data_ptr()
         return ArrayView(fmt, address, start, start + storage.nbytes(), True, tensor)
     return strided_view(fmt, address, shape, strides, True, tensor)
+
+
+def _pointer_view(value: Any, name: str) -> ArrayView:
+    """An object of a library's own with `data_ptr()` and the dtype of torch's tensors, which Triton takes as well."""
+    fmt = TORCH_FORMATS.get(str(getattr(value, "dtype", "")))
+    shape, stride = getattr(value, "shape", None), getattr(value, "stride", None)
+    if fmt is None or shape is None or not callable(stride):
+        raise LaunchError(
+            f"argument {name!r} has data_ptr(), but not the dtype, shape and stride() of a torch tensor",
+            hint="kernels must know how far an array reaches; pass the tensor itself",
+        )
+    where = getattr(value, "device", None)
+    if where is not None and getattr(where, "type", "cpu") != "cpu":
+        raise _not_host(name, f"device {where}")
+    form = by_name(fmt)
+    strides = [s * form.bytes for s in stride()]
+    return strided_view(form, int(value.data_ptr()), tuple(shape), strides, True, value)
 
 
 def _dlpack_view(value: Any, name: str) -> ArrayView:

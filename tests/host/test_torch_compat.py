@@ -108,6 +108,42 @@ def test_a_repeated_view_reaches_its_storage():
         copy[1](x.as_strided((6,), (0,)), torch.zeros(9), 9, BLOCK=16)
 
 
+class Backwards:
+    """What libraries wrap tensors in: here the elements from the last one on, which torch has no view for."""
+
+    def __init__(self, base):
+        self.base, self.dtype, self.shape = base, base.dtype, tuple(base.shape)
+
+    def data_ptr(self):
+        return self.base.data_ptr() + (self.base.numel() - 1) * self.base.itemsize
+
+    def stride(self):
+        return (-1,)
+
+
+@dsa.jit
+def copy_strided(x, step, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at * step))
+
+
+def test_objects_with_an_address_and_a_dtype():
+    x, out = torch.arange(8.0), torch.zeros(8)
+    copy_strided[1](Backwards(x), -1, out, BLOCK=8)
+    assert torch.equal(out, x.flip(0))
+    with pytest.raises(dsa.DeviceError, match="outside of array"):
+        copy_strided[1](Backwards(x), 1, out, BLOCK=8)
+
+    class Bare:
+        dtype = torch.float32
+
+        def data_ptr(self):
+            return x.data_ptr()
+
+    with pytest.raises(dsa.LaunchError, match="how far an array reaches"):
+        copy_strided[1](Bare(), 1, out, BLOCK=8)
+
+
 def test_wrong_devices_are_refused():
     with pytest.raises(dsa.LaunchError, match="device meta"):
         copy[1](torch.empty(4, device="meta"), torch.zeros(4), 4, BLOCK=4)
