@@ -47,7 +47,7 @@ class Trial:
         sync(module, self.target)
         if not self.launches:
             for value in self._typical(module):
-                self.launches[value] = self._predict(module, value).cycles
+                self.launches[value] = max(1, self._predict(module, value).cycles)
         return sum(
             self._predict(module, value).cycles / first for value, first in self.launches.items()
         )
