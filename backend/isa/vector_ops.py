@@ -35,7 +35,7 @@ class VectorOp:
 def _rows() -> tuple[VectorOp, ...]:
     f, i, a, b = "float", "int", "any", "bool"
     rows: list[tuple[str, tuple[str, ...], str, str, bool, str]] = [
-        # floating point: computed in fp32, rounded once to the format of the op
+        # floating point: computed in fp32 (fp64 in fp64), rounded once to the format of the op
         ("fadd", (f, f), "same", CHEAP, True, "a + b"),
         ("fsub", (f, f), "same", CHEAP, False, "a - b"),
         ("fmul", (f, f), "same", CHEAP, True, "a * b"),
@@ -53,7 +53,7 @@ def _rows() -> tuple[VectorOp, ...]:
         ("fround", (f,), "same", CHEAP, False, "round to nearest integer, ties to even"),
         ("ftrunc", (f,), "same", CHEAP, False, "round towards zero"),
         ("fsqrt", (f,), "same", MEDIUM, False, "square root, correctly rounded"),
-        ("frsqrt", (f,), "same", MEDIUM, False, "1 / sqrt(a), each correctly rounded in fp32"),
+        ("frsqrt", (f,), "same", MEDIUM, False, "1 / sqrt(a), each correctly rounded"),
         ("fexp", (f,), "same", MEDIUM, False, "e^a by polynomial"),
         ("fexp2", (f,), "same", MEDIUM, False, "2^a by polynomial"),
         ("flog", (f,), "same", MEDIUM, False, "natural logarithm by polynomial"),

@@ -327,3 +327,10 @@ def test_torch_tensors():
     out = torch.zeros(4, 300, dtype=torch.float64)
     arithmetic[(2,)](x, y, out, 300, 1.0, BLOCK=256)
     assert torch.equal(out[0], x * y + 1.0 - 0.1)
+
+
+def test_predicted_cycles_are_the_engine_s():
+    a, b, c = normal(7, 32, 64), normal(8, 32, 64), np.zeros((32, 32))
+    sizes = {"M": 32, "N": 32, "K": 64, "STEP": 16}
+    compiled = product.compile(signature="*fp64, *fp64, *fp64", constants=sizes)
+    assert compiled.predict(1).cycles == product[(1,)](a, b, c, **sizes).cycles
