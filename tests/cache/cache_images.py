@@ -7,7 +7,7 @@ from dsalang._backend.image.model import Argument, Image
 from dsalang._backend.target import Target
 
 GLUE = """
-define void @dsa_kernel(ptr %args, i64 %core, i64 %cores) {
+define void @dsa_kernel(ptr %args, i64 %core, i64 %cores) nounwind {
   ret void
 }
 """
