@@ -90,6 +90,18 @@ def matmul_case(size: int, kind: Any, out: Any, blocks: tuple[int, int, int]) ->
     return Case("matmul", (size // bm, size // bn), args, {"BM": bm, "BN": bn, "BK": bk})
 
 
+def any_matmul_case(size: int, blocks: tuple[int, int, int]) -> Case:
+    bm, bn, bk = blocks
+    a, b = normal(size, size, kind=np.float16), normal(size, size, kind=np.float16)
+    args = (a, b, np.empty((size, size), np.float16), size, size, size, *(size, 1) * 3)
+    return Case("any_matmul", (size * size // bm // bn,), args, {"BM": bm, "BN": bn, "BK": bk})
+
+
+def any_attention_case(heads: int, n: int, d: int) -> Case:
+    case = attention_case(heads, n, d)
+    return replace(case, name="any_attention", args=(*case.args, n * d, d, 1))
+
+
 def attention_case(heads: int, n: int, d: int) -> Case:
     q, k, v = (normal(heads, n, d, kind=np.float16) for _ in range(3))
     args = (q, k, v, np.empty_like(q), d**-0.5, n)
