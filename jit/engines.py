@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from dsalang._runtime.residency import Kept
 
 _PROGRAMS = 256
+_FEW = 4
+"""Kernels of a process that get host code although they have only been launched once: loading the reference engine takes
+as long as making it for one or two."""
 _programs: OrderedDict[tuple[str, bool], Program] = OrderedDict()
 _started: dict[str, None] = {}
 """Keys of images that have run once, on the reference engine."""
@@ -107,7 +110,8 @@ def _engine(
         from dsalang._runtime.fast.engine import Options as FastOptions
         from dsalang._runtime.fast.engine import UnsuitedError
 
-        if name == "fast" and kept is None and is_small(grid, memory) and _is_new(key):
+        small = name == "fast" and kept is None and is_small(grid, memory)
+        if small and _runs_once(find_image, target, key):
             image = find_image()
             _started[key] = None
             if not image.beyond:
@@ -148,12 +152,38 @@ def _engine(
     return partial(engine, image, target, values, grid, memory, slow)
 
 
-def _is_new(key: str) -> bool:
-    """True for a kernel that this process has not launched and no other process has compiled."""
+def _runs_once(find_image: Callable[[], Image], target: Target, key: str) -> bool:
+    """Whether a kernel may be launched only once: by this process not yet, and its host code is nowhere.
+
+    One that another process has compiled has been launched before; a process that launches many of them is a test run.
+    """
     if not knobs.TIERED.get() or key in _started or (key, True) in _programs:
         return False
     cache = open_cache()
-    return cache is None or not cache.has(key)
+    if cache is None or not cache.has(key):
+        return True
+    return len(_programs) >= _FEW and _host_code(find_image, target, key, True) is None
+
+
+def _host_code(
+    find_image: Callable[[], Image], target: Target, key: str, functional: bool
+) -> Program | None:
+    """The host code of an image that this process has, or the cache."""
+    from dsalang._runtime.fast.engine import Program
+
+    found = _programs.get((key, functional))
+    if found is None:
+        cache = None if knobs.DUMP.get() else open_cache()
+        found = Program.found(cache, key, target, find_image, functional)
+        if found is not None:
+            _keep(key, functional, found)
+    return found
+
+
+def _keep(key: str, functional: bool, program: Program) -> None:
+    _programs[key, functional] = program
+    if len(_programs) > _PROGRAMS:
+        _programs.popitem(last=False)
 
 
 def program_of(
@@ -162,15 +192,11 @@ def program_of(
     """The host code of an image, kept for the next time. Raises UnsuitedError."""
     from dsalang._runtime.fast.engine import Program
 
-    found = _programs.get((key, functional))
+    found = _host_code(find_image, target, key, functional)
     if found is None:
         cache = None if knobs.DUMP.get() else open_cache()
-        found = Program.found(cache, key, target, find_image, functional)
-        if found is None:
-            found = Program(find_image(), target, cache, key, functional)
-        _programs[key, functional] = found
-        if len(_programs) > _PROGRAMS:
-            _programs.popitem(last=False)
+        found = Program(find_image(), target, cache, key, functional)
+        _keep(key, functional, found)
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ def compiled(monkeypatch, tmp_path):
     monkeypatch.setenv("DSA_TIERED", "1")
     monkeypatch.setenv("DSA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(engines, "_started", {})
+    monkeypatch.setattr(engines, "_programs", OrderedDict())
     made: list[str] = []
     plain = engines.program_of
 
@@ -25,6 +28,13 @@ def compiled(monkeypatch, tmp_path):
 
     monkeypatch.setattr(engines, "program_of", noted)
     return made
+
+
+def forget(kernel):
+    """As in a new process."""
+    engines._started.clear()
+    engines._programs.clear()
+    kernel._launches.clear()
 
 
 def make():
@@ -86,10 +96,24 @@ def test_another_process_has_compiled_it(compiled):
     x = np.zeros(16, np.int32)
     kernel = make()
     kernel[1](x, 7, 1)
-    engines._started.clear()
-    kernel._launches.clear()
+    forget(kernel)
     kernel[1](x, 7, 1)
     assert len(compiled) == 1
+
+
+def test_many_kernels_that_another_process_has_compiled(compiled, monkeypatch):
+    x = np.zeros(16, np.int32)
+    kernel = make()
+    for steps in range(1, engines._FEW + 3):
+        kernel[1](x, 7, steps)
+    forget(kernel)
+    for steps in range(1, engines._FEW + 3):
+        kernel[1](x, 7, steps)
+    assert len(compiled) == engines._FEW
+    forget(kernel)
+    for steps in range(1, engines._FEW + 3):  # host code that is there is used
+        kernel[1](x, 7, steps)
+    assert len(compiled) == 2 * engines._FEW
 
 
 def test_errors_are_the_same(compiled):
