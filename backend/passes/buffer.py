@@ -111,7 +111,7 @@ def _choose(
             continue
         more = _give(uses, slots, rates, fixed, target, level + 1)
         addresses = fit(uses, more, target, exact=False, levels=1)
-        if addresses and all(limit <= more[n] for n, limit in limits.items()):
+        if addresses is not None and all(limit <= more[n] for n, limit in limits.items()):
             return more, addresses
         levels = (level,) * len(uses)
         starts += [

@@ -215,3 +215,12 @@ def test_products_of_bytes_are_int32():
     x, out = np.full((16, 16), 100, np.int8), np.zeros((16, 16), np.int32)
     kernel[1](x, out)
     assert (out == 160_000).all()
+
+
+def test_kernels_that_do_nothing():
+    @dsa.jit
+    def kernel(x, N: tl.constexpr):
+        tl.static_assert(N == 4)
+        tl.arange(0, N)[:, None]
+
+    kernel[3](np.zeros(1, np.float32), 4)
