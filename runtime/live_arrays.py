@@ -10,7 +10,7 @@ import ctypes
 import gc
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -65,20 +65,27 @@ def _integers(view: ArrayView) -> NDArray[np.uint64]:
 
 
 class _Alive:
-    """All arrays of this process, by address."""
+    """All arrays of this process, by address: torch's first, which are quick to find, all others when need be."""
 
     def __init__(self) -> None:
-        views = [view for view in map(_view, _arrays()) if view is not None]
+        self._search = iter((_tracked, _referred))
+        self._set([])
+
+    def _set(self, views: list[ArrayView]) -> None:
         self._views = sorted(views, key=lambda view: (view.start, view.stop))
         self._starts = [view.start for view in self._views]
-        longest = max((view.stop - view.start for view in self._views), default=0)
-        self._reach = longest
+        self._reach = max((view.stop - view.start for view in self._views), default=0)
 
     def at(self, address: int) -> list[ArrayView]:
         """The arrays that hold the byte at an address."""
-        first = bisect_right(self._starts, address - self._reach)
-        last = bisect_right(self._starts, address)
-        return [view for view in self._views[first:last] if address < view.stop]
+        while True:
+            first = bisect_right(self._starts, address - self._reach)
+            last = bisect_right(self._starts, address)
+            found = [view for view in self._views[first:last] if address < view.stop]
+            more = None if found else next(self._search, None)
+            if more is None:
+                return found
+            self._set([view for view in map(_view, more()) if view is not None])
 
 
 def _view(array: Any) -> ArrayView | None:
@@ -89,19 +96,24 @@ def _view(array: Any) -> ArrayView | None:
     return view if view.start < view.stop else None
 
 
-def _arrays() -> Iterator[Any]:
+def _tracked() -> list[Any]:
+    """Torch's tensors."""
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    if tensor is None:
+        return []
+    return [one for one in gc.get_objects() if issubclass(type(one), tensor)]
+
+
+def _referred() -> list[Any]:
     """Arrays that anything refers to; numpy's are not tracked themselves, frames that run neither."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     kinds = (np.ndarray,) if tensor is None else (np.ndarray, tensor)
-    seen: set[int] = set()
     tracked = gc.get_objects()
     frames: list[Any] = []
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         frames.extend(frame.f_locals.values())
         frame = frame.f_back
-    for group in (tracked, gc.get_referents(*tracked), frames, gc.get_referents(*frames)):
-        for one in group:
-            if issubclass(type(one), kinds) and id(one) not in seen:
-                seen.add(id(one))
-                yield one
+    groups = (tracked, gc.get_referents(*tracked), frames, gc.get_referents(*frames))
+    found = {id(one): one for group in groups for one in group if issubclass(type(one), kinds)}
+    return list(found.values())
