@@ -4,9 +4,8 @@ CHECKOUT is a checkout of Triton's repository, whose tests run as they are: test
 and test_tensor_descriptor, the cases marked for the interpreter, on CPU tensors. They need torch and scipy; with
 a triton package beside them (`--packages FOLDER`) its interpreter runs the same cases for comparison.
 
-Three runs, one after the other, with the same number of processes: with an empty cache, twice more with what the first one left
-in it (the first launch of a small kernel makes no host code, the second does, the third finds it), then Triton's
-interpreter. Outcomes are kept in `--results`; `--report` makes the page of those that are there. `--check` fails when
+Three runs, one after the other, with the same number of processes: with an empty cache, with what the first one left in
+it, and Triton's interpreter. Outcomes are kept in `--results`; `--report` makes the page of those that are there. `--check` fails when
 less than 95 % pass, a failure has no reason in `conformance_reasons.py`, or the interpreter takes less processor time.
 """
 
@@ -34,7 +33,6 @@ LEAST = 0.95
 RUNS = {
     "first": "dsalang, empty cache",
     "second": "dsalang, second run",
-    "warm": "dsalang, third run",
     "peer": "Triton's interpreter",
 }
 
@@ -156,9 +154,10 @@ def page(found: dict[str, list[Case]], options: argparse.Namespace) -> str:
             "Made by `python benchmarks/conformance.py CHECKOUT --packages FOLDER"
             f"{f' --every {options.every}' if options.every > 1 else ''} -n {options.n}`; do not edit.",
             "",
-            f"Tests: {commit_of(options.checkout)}, unmodified, the cases marked for the interpreter{sample}. What they skip under",
-            "`TRITON_INTERPRET=1` on CPU tensors is skipped here, too. `compat.install()` stands in for triton; of Triton's",
-            "own helpers for tests `_internal_testing` and `tools.mxfp` are loaded from the same checkout.",
+            f"Tests: {commit_of(options.checkout)}, unmodified,",
+            f"the cases marked for the interpreter{sample}. What they skip under `TRITON_INTERPRET=1` on CPU tensors is",
+            "skipped here, too. `compat.install()` stands in for triton; of Triton's own helpers for tests",
+            "`_internal_testing` and `tools.mxfp` are loaded from the same checkout.",
             "",
             f"**{counts['passed']} of {ran} cases pass ({counts['passed'] / max(ran, 1):.1%}); {counts['skipped']} are skipped.**",
             "",
