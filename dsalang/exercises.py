@@ -27,10 +27,14 @@ class ExerciseError(UserError):
 
 @dataclass(frozen=True)
 class Exercise:
-    """An exercise: what the answer's function is called and what checks it."""
+    """An exercise: what the answer's function is called and takes, and what checks it.
+
+    `params` is empty where the answer is no kernel.
+    """
 
     number: str
     function: str
+    params: str
     task: str
     check: Callable[[Any], str]
 
@@ -58,7 +62,25 @@ def run_exercise(number: str, path: str | Path) -> str:
         raise ExerciseError(
             f"{path} does not define {exercise.function}", hint=f"the task: {exercise.task}"
         )
+    if exercise.params:
+        _require_kernel(kernel, exercise)
     return exercise.check(kernel)
+
+
+def _require_kernel(kernel: Any, exercise: Exercise) -> None:
+    """Refuse what is no kernel, or one that cannot be called as the exercise's is."""
+    from dsalang._jit.decorator import JITFunction
+    from dsalang._jit.tuning import Tuned
+
+    if not isinstance(kernel, JITFunction | Tuned):
+        raise ExerciseError(
+            f"{exercise.function} is not a kernel", hint="decorate it with @dsa.jit"
+        )
+    if len(kernel.arg_names) != len(exercise.params.split(", ")):
+        raise ExerciseError(
+            f"{exercise.function} takes ({', '.join(kernel.arg_names)})",
+            hint=f"the exercise's takes ({exercise.params})",
+        )
 
 
 def _guarded(shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array]:
@@ -229,12 +251,44 @@ def _points(template: Any) -> int:
 EXERCISES: dict[str, Exercise] = {
     e.number: e
     for e in (
-        Exercise("01", "scaled_add", "out = alpha * x + y", _check_scaled_add),
-        Exercise("02", "log_softmax", "log softmax per row, one pass", _check_log_softmax),
-        Exercise("03", "matmul_nt", "C = A·Bᵀ with B stored [N, K]", _check_matmul_nt),
-        Exercise("04", "linear_silu", "y = silu(x @ w + bias) + residual", _check_linear_silu),
-        Exercise("05", "mlp_steps", "x = relu(x @ w), STEPS times", _check_mlp_steps),
-        Exercise("06", "decode_one", "attention of one query over a cache", _check_decode_one),
-        Exercise("07", "rms_norm", "a microkernel: x * weight / rms(x)", _check_rms_norm),
+        Exercise(
+            "01",
+            "scaled_add",
+            "x, y, out, alpha, n, BLOCK",
+            "out = alpha * x + y",
+            _check_scaled_add,
+        ),
+        Exercise(
+            "02",
+            "log_softmax",
+            "x, out, stride, columns, BLOCK",
+            "log softmax per row, one pass",
+            _check_log_softmax,
+        ),
+        Exercise(
+            "03",
+            "matmul_nt",
+            "a, b, c, M, N, K, BM, BN, BK",
+            "C = A·Bᵀ with B stored [N, K]",
+            _check_matmul_nt,
+        ),
+        Exercise(
+            "04",
+            "linear_silu",
+            "x, w, bias, residual, y, M, N, K, BM, BN, BK",
+            "y = silu(x @ w + bias) + residual",
+            _check_linear_silu,
+        ),
+        Exercise(
+            "05", "mlp_steps", "x, w, y, STEPS, D", "x = relu(x @ w), STEPS times", _check_mlp_steps
+        ),
+        Exercise(
+            "06",
+            "decode_one",
+            "q, k, v, out, length, HEAD, BLOCK",
+            "attention of one query over a cache",
+            _check_decode_one,
+        ),
+        Exercise("07", "rms_norm", "", "a microkernel: x * weight / rms(x)", _check_rms_norm),
     )
 }

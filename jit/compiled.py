@@ -69,6 +69,11 @@ class CompiledKernel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", _Texts(self))
 
+    def __repr__(self) -> str:
+        types = ", ".join(f"{n}: {t}" for n, t in self.specialization.signature.items())
+        given = ", ".join(f"{n}={v!r}" for n, v in self.specialization.constants.items())
+        return f"<compiled kernel {self.image.name}({types}) for {self.target.name}, {given or 'no constants'}>"
+
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """The kernel ready to be launched on a grid.
 

@@ -520,6 +520,10 @@ class Launcher:
         """Compile what the launch would run; see `JITFunction.warmup`."""
         return self._kernel.warmup(*args, grid=self._grid, **kwargs)
 
+    def profile(self, *args: Any, show: bool = True, **kwargs: Any) -> Profile:
+        """Launch, and tell where the time went; see `JITFunction.profile`."""
+        return self._kernel.profile(*args, grid=self._grid, show=show, **kwargs)
+
 
 class Bound:
     """A launch that is made by calling it. It keeps its arguments alive."""

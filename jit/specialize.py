@@ -140,7 +140,10 @@ def from_signature(
     names = {param.name for param in source.params}
     for name in given:
         if name not in names:
-            raise LaunchError(f"kernel {source.name} has no parameter {name!r}")
+            raise LaunchError(
+                f"kernel {source.name} has no parameter {name!r}",
+                hint=f"its parameters are ({', '.join(param.name for param in source.params)})",
+            )
     for param in source.params:
         if param.constexpr and param.name not in given:
             if param.default is EMPTY:

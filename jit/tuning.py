@@ -24,6 +24,8 @@ from .repeat import call_key, kept
 from .source import KernelSource
 
 if TYPE_CHECKING:
+    from dsalang._runtime.profile import Profile
+
     from .compiled import CompiledKernel
 
 Hook = Callable[..., Any]
@@ -106,7 +108,7 @@ class Tuned:
         return self.kernel(*args, **kwargs)
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return functools.partial(self.run, grid=grid)
+        return TunedLauncher(self, grid)
 
     def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
         """Launch on a grid; see `JITFunction.run`."""
@@ -119,6 +121,14 @@ class Tuned:
         """Compile what a launch would run; see `JITFunction.warmup`."""
         return self.fn.warmup(*args, grid=grid, **self.chosen(args, kwargs, grid))
 
+    def profile(self, *args: Any, grid: Any, show: bool = True, **kwargs: Any) -> Profile:
+        """Launch, and tell where the time went; see `JITFunction.profile`."""
+        try:
+            chosen = self.chosen(args, kwargs, grid)
+        except UserError as error:
+            raise error.with_traceback(None) from None
+        return self.fn.profile(*args, grid=grid, show=show, **chosen)
+
     def chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
         """The keyword arguments that the inner kernel gets."""
         raise NotImplementedError
@@ -126,6 +136,27 @@ class Tuned:
     def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by name, without defaults."""
         return {**dict(zip(self.arg_names, args)), **kwargs}
+
+
+class TunedLauncher:
+    """A tuned kernel with a grid: call it."""
+
+    __slots__ = ("_grid", "_tuned")
+
+    def __init__(self, tuned: Tuned, grid: Any) -> None:
+        self._tuned, self._grid = tuned, grid
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Launch; see `JITFunction.run`."""
+        return self._tuned.run(*args, grid=self._grid, **kwargs)
+
+    def warmup(self, *args: Any, **kwargs: Any) -> CompiledKernel:
+        """Compile what the launch would run; see `JITFunction.warmup`."""
+        return self._tuned.warmup(*args, grid=self._grid, **kwargs)
+
+    def profile(self, *args: Any, show: bool = True, **kwargs: Any) -> Profile:
+        """Launch, and tell where the time went; see `JITFunction.profile`."""
+        return self._tuned.profile(*args, grid=self._grid, show=show, **kwargs)
 
 
 class Heuristics(Tuned):

@@ -20,8 +20,8 @@ from ..isa.vprog import CONST, IN, INDEX, OUT, MicroOp, VectorProgram
 class Register:
     """A value at every point of a vector instruction's space. Arithmetic with numbers and registers of its format.
 
-    `+ - *` are those of its kind (float, integer), `& | ^ << >>` are for integers, `>>` fills with the sign where the
-    format has one. Everything else is a method of the program: `v.fexp(x)`.
+    `+ - *` are those of its kind (float, integer), `/` is for floats, `& | ^ << >>` are for integers, `>>` fills with the
+    sign where the format has one. Everything else is a method of the program: `v.fexp(x)`.
     """
 
     program: Program = field(repr=False)
@@ -58,6 +58,15 @@ class Register:
 
     def __rmul__(self, other: float) -> Register:
         return self._swapped("mul", other)
+
+    def __truediv__(self, other: Register | float) -> Register:
+        return self.program.micro("fdiv", (self, other))
+
+    def __rtruediv__(self, other: float) -> Register:
+        return self.program.micro("fdiv", (self.program.const(other, self.fmt), self))
+
+    def __neg__(self) -> Register:
+        return self.program.micro("fneg", (self,)) if self.is_float else 0 - self
 
     def __and__(self, other: Register | int) -> Register:
         return self.program.micro("iand", (self, other))

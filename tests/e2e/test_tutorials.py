@@ -179,6 +179,14 @@ def test_unmasked_stores_and_extra_traffic_are_told(tmp_path: Path) -> None:
         run_exercise("02", answer(tmp_path, twice))
 
 
+def test_answers_that_cannot_be_called_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ExerciseError, match="scaled_add is not a kernel"):
+        run_exercise("01", answer(tmp_path, ANSWERS["01"].replace("@dsa.jit", "")))
+    fewer = ANSWERS["01"].replace("alpha, ", "").replace("alpha * ", "")
+    with pytest.raises(ExerciseError, match=r"takes \(x, y, out, n, BLOCK\)"):
+        run_exercise("01", answer(tmp_path, fewer))
+
+
 def test_unknown_exercise_and_missing_answer(tmp_path: Path) -> None:
     with pytest.raises(ExerciseError, match="no exercise '99'"):
         run_exercise("99", tmp_path / "x.py")

@@ -245,3 +245,18 @@ def test_launches_made_before_follow_the_tuners_cache():
     tuned.cache.clear()
     tuned[grid](x, out, N)
     assert tuned.best_config is not other
+
+
+def test_a_tuned_kernel_with_a_grid_compiles_and_profiles():
+    tuned = dsa.autotune(CONFIGS, key=["n"])(dsa.jit(kernel))
+    x, out = arrays()
+    profile = tuned[grid].profile(x, out, N, show=False)
+    np.testing.assert_array_equal(out, x + 1)
+    block = tuned.best_config.kwargs["BLOCK"]
+    assert profile.run.cycles == dsa.jit(kernel)[grid](x, out, N, BLOCK=block).cycles
+    plain = dsa.jit(kernel)[grid].profile(x, out, N, BLOCK=block, show=False)
+    assert plain.text == profile.text
+    made = tuned[grid].warmup(x, out, N)
+    assert repr(made) == (
+        f"<compiled kernel kernel(x: *fp32, out: *fp32, n: int32) for edge, BLOCK={block}, EVEN=False>"
+    )

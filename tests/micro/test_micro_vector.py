@@ -43,6 +43,12 @@ def test_operators_follow_the_format():
     assert "ashr" in print_program(trace(lambda v, x: x >> 1, ["int8"], ["int8"]))
 
 
+def test_quotients_and_signs():
+    text = print_program(trace(lambda v, x: -(1 / x) / 2.0, ["fp32"], ["fp32"]))
+    assert text.count("fdiv.fp32") == 2 and "fneg.fp32" in text
+    assert "isub.int32" in print_program(trace(lambda v, x: -x, ["int32"], ["int32"]))
+
+
 def test_comparisons_select():
     made = trace(lambda v, x: v.select(v.flt(x, 0.0), v.fneg(x), x), ["fp16"], ["fp16"])
     assert "flt.int1<fp16>" in print_program(made)
@@ -66,6 +72,7 @@ def test_registers_are_used_again():
     ("body", "text"),
     [
         (lambda v, x: x + 0.5, "0.5 is not a number of int32"),
+        (lambda v, x: x / 2, "not well formed: .*fdiv"),
         (lambda v, x: v.fadd(1.0, 2.0), "no register among its operands"),
         (lambda v, x: v.zext(x), "takes the format of its result"),
         (lambda v, x: 3, "result 0 of the vector program is no register"),
