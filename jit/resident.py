@@ -162,7 +162,10 @@ class resident:  # noqa: N801 (read as a statement: with dsa.resident(w): ...)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _active.set(_active.get()[:-1])
+        blocks = list(_active.get())
+        if self in blocks:  # not the last one where a generator ends, not there in the context of another thread
+            del blocks[len(blocks) - 1 - blocks[::-1].index(self)]
+            _active.set(tuple(blocks))
         self._depth -= 1
         if not self._depth:
             for sram, (plan, before) in self._plans.items():
@@ -234,7 +237,7 @@ class Wish:
             return Wish(never=True)
         names = (value,) if isinstance(value, str) else value
         known = [param.name for param in source.params if not param.constexpr]
-        if not isinstance(names, (tuple, list)) or not set(names) <= set(known):
+        if not isinstance(names, (tuple, list)) or any(name not in known for name in names):
             raise LaunchError(
                 f"resident={value!r} is not allowed for kernel {source.name}",
                 hint=f"it is False, or names of array parameters; parameters are {', '.join(known)}",

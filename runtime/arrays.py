@@ -84,7 +84,7 @@ def is_array(value: object) -> bool:
 def view_of(value: Any, name: str) -> ArrayView:
     """The memory of an array-like argument called `name`.
 
-    Raises LaunchError for arrays that are not in host memory or whose elements have no format here.
+    Raises LaunchError for what is no array, is not in host memory or has elements that have no format here.
     """
     if isinstance(value, np.ndarray):
         return _numpy_view(value, name, value)
@@ -99,7 +99,12 @@ def view_of(value: Any, name: str) -> ArrayView:
         return _numpy_view(np.asarray(value), name, value)
     if hasattr(value, "__dlpack__"):
         return _dlpack_view(value, name)
-    return _pointer_view(value, name)
+    if hasattr(value, "data_ptr"):
+        return _pointer_view(value, name)
+    raise LaunchError(
+        f"argument {name!r} is of type {type(value).__name__}, which is no array",
+        hint="pass a numpy array, a torch CPU tensor or a DLPack object; np.asarray makes one of a list",
+    )
 
 
 def _is_torch(value: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -282,3 +283,19 @@ def test_the_image_says_so() -> None:
     assert "kept in SRAM between launches:\n  0x3f8000 to 0x400000, 32768 bytes per core" in text
     assert "w1: 32768 bytes at 0x3f8000" in text
     assert compiled.predict(1).cycles == profile.run.cycles
+
+
+def test_a_block_ends_while_a_later_one_is_open() -> None:
+    net = Mlp()
+
+    def block() -> Iterator[None]:
+        with dsa.resident(net.w1):
+            yield
+
+    first = block()
+    next(first)
+    with dsa.resident(net.w2):
+        first.close()
+        reads = [mlp[1](*net.args(0.5), **SHAPE).hbm for _ in range(2)]
+    assert reads[1]["w1"].read == net.w1.nbytes and "w2" not in reads[1]
+    assert net.run() and net.run()

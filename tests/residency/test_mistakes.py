@@ -112,8 +112,12 @@ def test_options_and_arguments() -> None:
         dsa.resident()
     with pytest.raises(dsa.LaunchError, match=r"0 of dsa\.resident"):
         dsa.resident(np.zeros(3, np.complex64))
+    with pytest.raises(dsa.LaunchError, match=r"1 of dsa\.resident' is of type list, which is no array"):
+        dsa.resident(net.w1, [net.w2])
     with pytest.raises(dsa.LaunchError, match="resident='w3' is not allowed for kernel mlp"):
         dsa.jit(resident="w3")(mlp.fn)
+    with pytest.raises(dsa.LaunchError, match="is not allowed for kernel mlp"):
+        dsa.jit(resident=[["w1"]])(mlp.fn)
     with pytest.raises(dsa.LaunchError, match="resident names 't'"):
         mlp[1](*net.args(0.5), **SHAPE, resident=("t",))
     with dsa.resident(net.w1), pytest.raises(dsa.LaunchError, match="static schedule"):
