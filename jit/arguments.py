@@ -12,8 +12,9 @@ from dsalang._runtime.arrays import ArrayView, is_array, scalar_of, view_of
 
 from .composite import Composite, is_composite, taken_apart
 from .constexpr import constexpr
+from .depends import dependency_text
 from .dtypes import dtype, from_name, pointer_type
-from .source import EMPTY, HostFunction, KernelSource, Param, dependency_text
+from .source import EMPTY, HostFunction, KernelSource, Param
 
 Number = bool | int | float
 

@@ -19,6 +19,7 @@ from . import devices, knobs
 from . import resident as residency
 from .arguments import Arguments, bind, classify
 from .clock import finished
+from .depends import dependencies
 from .interpret import session
 from .interpret.errors import fail
 from .launch import Grid, grid_of, run_interpreted
@@ -161,7 +162,7 @@ class JITFunction:
     @property
     def cache_key(self) -> str:
         """A text that changes with the function and with what it refers to."""
-        outside = self.source.dependencies()
+        outside = dependencies(self.source)
         parts = [self.source.text, *(f"{way}={outside[way]!r}" for way in sorted(outside))]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -333,6 +334,8 @@ class JITFunction:
         if key is not None and lasting:
             if not self._launches:
                 self._guard = Guard(self.source)
+            if self._guard is not None:
+                self._guard.follow_arguments(args, kwargs)
             if self._guard is not None and self._guard.usable and self._guard.holds():
                 if len(self._launches) >= _REMEMBERED:
                     self._launches.clear()

@@ -11,6 +11,7 @@ from dsalang._backend.errors import LaunchError
 
 from . import knobs
 from .arguments import constant_text
+from .depends import dependencies
 from .folder import open_cache
 from .micro import registry
 from .source import KernelSource
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def digest(source: KernelSource, spec: Specialization, target: Target) -> str:
     """The cache key of an image."""
-    outside = source.dependencies()
+    outside = dependencies(source, given=spec.constants)
     parts = [
         compiler_version(),
         target.name,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Hashable, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from dsalang._runtime.arrays import is_array
 from dsalang._runtime.device import scoped
 
 from . import knobs
-from .constexpr import constexpr
+from .constexpr import ConstexprFunction, constexpr
+from .depends import followed
 from .dtypes import dtype, pointer_type
 from .machine import current
 from .micro import registry
@@ -120,18 +121,39 @@ class Guard:
         self.usable = True
         self._roots: list[tuple[Mapping[str, Any], str, Any]] = []
         self._attributes: list[tuple[Any, tuple[str, ...], Any]] = []
-        seen: set[int] = set()
-        pending = [source]
+        self._seen: dict[int, object] = {}
+        self._follow(source)
+
+    def follow_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Watch what functions among the arguments read as well; `part` has a key of no other container."""
+        pending = [*args, *kwargs.values()]
         while pending:
-            one = pending.pop()
-            if id(one) in seen:
-                continue
-            seen.add(id(one))
+            value = pending.pop()
+            if isinstance(value, constexpr):
+                value = value.value
+            if type(value) is tuple:
+                pending += value
+            elif not is_array(value) and (callee := source_of(value)) is not None:
+                self._follow(callee)
+
+    def _follow(self, source: KernelSource) -> None:
+        pending = [(source, False)]
+        self._seen.setdefault(id(source), source)
+        while pending:
+            one, host = pending.pop()
             for path, value in one.references():
-                callee = source_of(value)
-                if callee is not None:
-                    pending.append(callee)
-                elif isinstance(value, HostFunction) or not (is_code(value) or _lasting(value)):
+                python = isinstance(value, ConstexprFunction) or (
+                    host and isinstance(value, FunctionType)
+                )
+                callee = followed(value, host)
+                if isinstance(value, HostFunction):
+                    self.usable = False
+                elif callee is not None:
+                    known = value.function if isinstance(value, ConstexprFunction) else value
+                    if id(known) not in self._seen:
+                        self._seen[id(known)] = known
+                        pending.append((callee, python))
+                elif python or not (is_code(value) or _lasting(value)):
                     self.usable = False
                 self._watch(one, path, value)
 

@@ -163,7 +163,9 @@ class resident:  # noqa: N801 (read as a statement: with dsa.resident(w): ...)
 
     def __exit__(self, *_: object) -> None:
         blocks = list(_active.get())
-        if self in blocks:  # not the last one where a generator ends, not there in the context of another thread
+        if (
+            self in blocks
+        ):  # not the last one where a generator ends, not there in the context of another thread
             del blocks[len(blocks) - 1 - blocks[::-1].index(self)]
             _active.set(tuple(blocks))
         self._depth -= 1

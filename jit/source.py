@@ -151,43 +151,6 @@ class KernelSource:
         """All names that `lookup` finds."""
         return {*self.closure, *self.globals, *vars(builtins)}
 
-    def dependencies(self, host: bool = False) -> dict[str, object]:
-        """Every outside value that the kernel's meaning depends on, by the path of names that leads to it.
-
-        Data map to themselves, jitted functions (followed transitively) to their place and source text. What
-        a cache key needs beside the kernel's own text; cheap, nothing is compiled. With `host` it is the source of
-        a function that runs on the host, whose calls of plain functions are followed too.
-        """
-        found: dict[str, object] = {}
-        seen: set[int] = set()
-        pending: list[tuple[str, KernelSource, bool]] = [(self.name, self, host)]
-        while pending:
-            way, source, host = pending.pop()
-            if id(source) in seen:
-                continue
-            seen.add(id(source))
-            for path, value in source._references():
-                callee = source_of(value)
-                if isinstance(value, HostFunction):
-                    callee = value.code
-                    found[f"{way}:{path}()"] = value.options_text()
-                elif host and callee is None and isinstance(value, types.FunctionType):
-                    callee = _python_source(value)
-                if isinstance(value, ConstexprFunction):
-                    callee = _python_source(value.function)
-                    if callee is None:
-                        found[f"{way}:{path}"] = _code_text(value.function)
-                        continue
-                if callee is not None:
-                    # By the way there: two functions of one factory share file and name.
-                    on_host = host or isinstance(value, HostFunction)
-                    pending.append((f"{way}:{path}", callee, on_host))
-                    place = f"{callee.file}:{callee.first_line}"
-                    found[f"{way}:{path}"] = f"{place}\n{callee.text}"
-                elif not is_code(value):
-                    found[f"{way}:{path}"] = value
-        return found
-
     @cached_property
     def _paths(self) -> list[tuple[str, ...]]:
         """Every outside name that the function reads, with the attributes after it; looked up at each launch."""
@@ -209,7 +172,8 @@ class KernelSource:
                 continue
             yield path, value
 
-    def _references(self) -> Iterator[tuple[str, Any]]:
+    def read_values(self) -> Iterator[tuple[str, Any]]:
+        """The same and what belongs to them, members of aggregates and defaults of parameters, by dotted names."""
         for path, value in self.references():
             way = ".".join(path)
             yield way, value
@@ -232,21 +196,6 @@ class HostFunction:
     def options_text(self) -> str:
         """What else decides what it does."""
         return ""
-
-
-def dependency_text(function: HostFunction) -> str:
-    """The source of a host function and of everything that it depends on."""
-    outside = function.code.dependencies(host=True)
-    code = function.code
-    place = f"{code.file}:{code.first_line}"
-    return "\0".join(
-        [
-            place,
-            code.text,
-            function.options_text(),
-            *(f"{w}={outside[w]!r}" for w in sorted(outside)),
-        ]
-    )
 
 
 class _Cells(Mapping[str, Any]):
@@ -310,22 +259,6 @@ def _assigned(function: ast.FunctionDef) -> set[str]:
 def _shifted(lines: list[str], indent: int) -> str:
     """The lines moved left. Lines that stand further left (comments, long strings) stay as they are."""
     return "".join(line[indent:] if line[:indent].isspace() else line for line in lines)
-
-
-def _python_source(function: Callable[..., Any]) -> KernelSource | None:
-    """The source of a plain function; None for one that no kernel could be (a lambda, one with *args)."""
-    try:
-        return KernelSource.of(function)
-    except CompileError:
-        return None
-
-
-def _code_text(function: Callable[..., Any]) -> str:
-    """What a function does, as far as its own code says."""
-    code = getattr(function, "__code__", None)
-    return (
-        repr(function) if code is None else f"{code.co_code.hex()} {code.co_consts} {code.co_names}"
-    )
 
 
 @cache

@@ -12,7 +12,8 @@ from dsalang._backend.errors import MicrokernelError
 from dsalang._backend.target import Target
 
 from ..builtin import Builtin
-from ..source import KernelSource, dependency_text, source_of
+from ..depends import dependency_text
+from ..source import KernelSource, source_of
 from .function import MicrokernelFunction, builtin_op, op_name, op_parameters
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import dsalang as dsa
 import dsalang.language as tl
+from dsalang._jit.depends import dependencies
 from frontend.evaluate import parse_call, run_kernel
 
 
@@ -429,7 +430,7 @@ def test_closures_and_nested_definitions():
     out = np.zeros(4, np.int32)
     run_kernel(kernel, x=ints(1, 2, 3, 4), out=out)
     assert out.tolist() == [3, 6, 9, 12]
-    keys = kernel.source.dependencies()
+    keys = dependencies(kernel.source)
     assert {k.split(":")[-1]: v for k, v in keys.items()}["scale"] == 3
     assert any(k.endswith(":helper") for k in keys)
 

@@ -12,6 +12,7 @@ import dsalang as dsa
 import dsalang.language as tl
 from dsalang._backend.dialects.locations import from_ir
 from dsalang._backend.errors import CompileError
+from dsalang._jit.depends import dependencies
 from dsalang._jit.parse import parse
 from dsalang._jit.source import KernelSource, is_constexpr
 
@@ -77,7 +78,7 @@ def test_dependencies_follow_calls():
     def kernel(x):
         tl.store(x, inner(tl.load(x)))
 
-    found = {key.rsplit(":", 1)[1]: value for key, value in kernel.source.dependencies().items()}
+    found = {key.rsplit(":", 1)[1]: value for key, value in dependencies(kernel.source).items()}
     assert (
         found["factor"] == 7 and found["LIMIT"] == 3 and "return v * factor" in str(found["inner"])
     )

@@ -8,6 +8,7 @@ import pytest
 import dsalang as dsa
 import dsalang.language as tl
 from dsalang._backend.errors import CompileError
+from dsalang._jit.depends import dependencies
 
 
 @tl.core._aggregate
@@ -117,7 +118,7 @@ def test_mistakes():
 
 def test_the_cache_sees_the_class():
     """What a kernel depends on: the methods, the `__init__`, the fields and defaults of an aggregate."""
-    outside = kernel.source.dependencies()
+    outside = dependencies(kernel.source)
     assert any(
         way.endswith("Pair.swapped") and "self.second" in str(text) for way, text in outside.items()
     )

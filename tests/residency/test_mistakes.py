@@ -112,7 +112,9 @@ def test_options_and_arguments() -> None:
         dsa.resident()
     with pytest.raises(dsa.LaunchError, match=r"0 of dsa\.resident"):
         dsa.resident(np.zeros(3, np.complex64))
-    with pytest.raises(dsa.LaunchError, match=r"1 of dsa\.resident' is of type list, which is no array"):
+    with pytest.raises(
+        dsa.LaunchError, match=r"1 of dsa\.resident' is of type list, which is no array"
+    ):
         dsa.resident(net.w1, [net.w2])
     with pytest.raises(dsa.LaunchError, match="resident='w3' is not allowed for kernel mlp"):
         dsa.jit(resident="w3")(mlp.fn)
