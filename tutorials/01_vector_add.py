@@ -48,7 +48,8 @@ for block in (1024, 4096, 16384, 65536):
     print(f"BLOCK={block:6d}: {run.microseconds:8.1f} µs, {share:.0%} of HBM bandwidth")
 
 # %% [markdown]
-# What did the compiler make of it? The rings are the double buffers: 2 slots for each loaded tile.
+# What did the compiler make of it? The SRAM map has the double buffers, rings of two slots or more for each tile: those
+# loaded from `x` and `y`, and the sums that wait for the store.
 
 # %%
 compiled = add.compile("*fp32,*fp32,*fp32,i32", constants={"BLOCK": 16384})

@@ -228,8 +228,8 @@ _ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]*)?(?:[-+*/%&|^@]|//|<<|>
 def describe(ring: Ring, argument_names: tuple[str, ...]) -> tuple[str, LocationAttr]:
     """A label and a location for reports.
 
-    The label is the variable that the value's source line assigns, else the argument a load reads, else the
-    name of the operation.
+    The label is the variable that the value's source line assigns, else the name of the operation; of a load, the
+    argument that it reads, unless the line assigns just what it loads.
     """
     producers = [v.owner for v in ring.values if isinstance(v.owner, Operation)]
     producers.sort(key=lambda op: isinstance(op, scf.ForOp | scf.WhileOp | scf.IfOp))
@@ -238,19 +238,38 @@ def describe(ring: Ring, argument_names: tuple[str, ...]) -> tuple[str, Location
     if isinstance(op, tile.LoadBoxOp | tile.GatherOp):
         number_ = op.arg.value.data
         if 0 <= number_ < len(argument_names):
-            label = _variable(op, "load") or argument_names[number_]
+            label = (_variable(op) if _is_assigned(op) else None) or argument_names[number_]
     return label, op.location
 
 
-def _variable(op: Operation, function: str | None = None) -> str | None:
-    """The variable that the source line of an operation assigns, if the line is at hand and does.
-
-    With `function` the assigned value must be a call of a function of that name and nothing before it.
-    """
+def _source_line(op: Operation) -> str:
+    """The source line of an operation, empty where it is not at hand."""
     loc = from_ir(op.location)
-    line = linecache.getline(loc.file, loc.line) if loc else ""
-    match = _ASSIGNMENT.match(line)
+    return linecache.getline(loc.file, loc.line) if loc else ""
+
+
+def _variable(op: Operation) -> str | None:
+    """The variable that the source line of an operation assigns, if the line is at hand and does."""
+    match = _ASSIGNMENT.match(_source_line(op))
+    return match[1] if match else None
+
+
+_LOADED = re.compile(r"[^=]*[^-+*/%&|^@<>=]=\s*(?:\w+\.)?load(?=\()")
+_TURNED = re.compile(r"(\.\w+\([^()]*\)|\[[^\]]*\])*\s*(#.*)?$")
+
+
+def _is_assigned(op: Operation) -> bool:
+    """Whether the source line of a load assigns what is loaded, converted or turned at most: `x = load(...)[None, :]`.
+
+    A call that goes on in the next line is taken to be the whole value.
+    """
+    line = _source_line(op)
+    match = _LOADED.match(line)
     if match is None:
-        return None
-    called = function is None or re.match(rf"\s*(\w+\.)?{function}\(", line[match.end() :])
-    return match[1] if called else None
+        return False
+    depth = 0
+    for at in range(match.end(), len(line)):
+        depth += {"(": 1, ")": -1}.get(line[at], 0)
+        if not depth:
+            return _TURNED.match(line[at + 1 :]) is not None
+    return True
