@@ -168,6 +168,7 @@ def counted_loop(ctx: Context, node: ast.For, target: str, bounds: Bounds, run: 
         if again is None:
             break
         plans = again
+        block.drop_all_references()  # else values around the loop keep uses in what is thrown away
     else:
         fail("the types of the loop's variables do not settle", "convert them before the loop")
     with ctx.em.into(block):
@@ -296,6 +297,8 @@ def _general_loop(
         if again is None:
             break
         plans = again
+        before_block.drop_all_references()
+        body.drop_all_references()
     else:
         fail("the types of the loop's variables do not settle", "convert them before the loop")
     with ctx.em.into(body):

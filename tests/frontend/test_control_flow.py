@@ -440,3 +440,32 @@ def test_locations_name_the_line_and_the_call_site():
     text = [str(op.location) for op in module.walk()]
     inlined = [t for t in text if t.count("test_control_flow.py") == 2]
     assert inlined and all("test_control_flow.py" in t for t in text[2:])
+
+
+@dsa.jit
+def turning(x, out, flag, BLOCK: tl.constexpr):
+    """`s` and `t` turn from a number into a tile: the bodies are parsed more than once."""
+    i = tl.arange(0, BLOCK)
+    s = 0
+    for _ in range(3):
+        s += tl.load(x + i)
+    t, going = 0, flag
+    while going > 0:
+        t += tl.load(x + i)
+        going -= 1
+    tl.store(out + i, s + t)
+
+
+def test_attempts_at_a_loop_leave_no_uses_behind():
+    arguments = {"x": np.arange(8, dtype=np.float32), "out": np.zeros(8, np.float32)}
+    module, _ = parse_call(turning, {**arguments, "flag": 2, "BLOCK": 8})
+    inside = set(module.walk())
+    for op in inside:
+        for result in op.results:
+            assert all(use.operation in inside for use in result.uses), str(op)
+
+
+def test_a_number_that_becomes_a_tile_in_a_loop():
+    x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    turning[(1,)](x, out, 2, BLOCK=8)
+    assert out.tolist() == (5 * x).tolist()
