@@ -23,6 +23,9 @@ def add(x, y, out, n, BLOCK: dsa.constexpr):
 # %% [markdown]
 # Launch it on plain numpy arrays. The result is written in place; what comes back is the report of the
 # emulated run. `cdiv` rounds up, so that 1,000,003 elements are covered by 62 programs.
+#
+# The kernel gets a pointer to an array's first element, and `x + offs` counts elements of memory: of a view such as
+# `x[::2]` element i is at `x + 2 * i`. Names are Triton's; where a message says `tl.load`, it is `dsa.load` here.
 
 # %%
 n = 1_000_003

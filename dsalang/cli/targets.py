@@ -38,7 +38,9 @@ def run(options: argparse.Namespace) -> int:
             name,
             str(t.cores),
             f"{t.clock_mhz} MHz",
-            f"{t.sram_bytes / 2**20:g} MiB",
+            f"{t.sram_bytes / 2**20:.4g} MiB"
+            if t.sram_bytes >= 2**20
+            else f"{t.sram_bytes / 2**10:g} KiB",
             f"{t.hbm.bytes_per_second / 1e9:g} GB/s",
             t.description,
         )

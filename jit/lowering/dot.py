@@ -89,7 +89,10 @@ def _check_types(a: Value, b: Value) -> None:
 def _result_shape(a: Value, b: Value) -> tuple[int, ...]:
     rank = len(a.shape)
     if rank != len(b.shape) or rank not in (2, 3):
-        fail(f"dot takes two tiles of rank 2 (or 3), not {a.type} and {b.type}")
+        fail(
+            f"dot takes two tiles of rank 2 (or 3), not {a.type} and {b.type}",
+            "a row is x[None, :], a column x[:, None]" if 1 in (rank, len(b.shape)) else "",
+        )
     if a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
         what = "inner sizes" if a.shape[-1] != b.shape[-2] else "batch sizes"
         fail(

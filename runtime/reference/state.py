@@ -155,7 +155,7 @@ class CoreState:
         if segment is None or box.low < segment.address or box.high > segment.end:
             raise self.error(
                 f"{self._who()} {verb} {self._outside(box, segment)}",
-                hint="mask the access, as in `mask=offsets < n`, or check the strides",
+                hint="mask the access, as in `mask=offsets < n`, or check `n` and the strides",
             )
         if writes and not segment.writable:
             raise self.error(f"{self._who()} writes to {segment.label!r}, which is read-only")

@@ -83,6 +83,7 @@ CASES = [
      "tl.trans"),
     ("a = tl.zeros((4, 4), tl.float16)\nb = tl.zeros((4, 4), tl.float32)\ny = ¦tl.dot(a, b)",
      "the operands of dot have different types: fp16 and fp32", "convert one"),
+    ("a = tl.zeros((4,), tl.float16)\ny = ¦tl.dot(a, a)", "dot takes two tiles of rank 2", "x[None, :]"),
     ("a = tl.zeros((4, 4), tl.int32)\ny = ¦tl.dot(a, a)", "dot takes int8, fp8, fp16, bf16, fp32 or fp64, not int32", ""),
     ("y = ¦tl.load(x, mask=tl.arange(0, 4) < n)", "the mask of load has shape [4], the pointer is a scalar", ""),
     ("¦tl.store(x + tl.arange(0, 4), tl.arange(0, 8))", "shapes [4] and [8] do not broadcast", ""),
