@@ -14,7 +14,7 @@ import dsalang.language as tl
 from dsalang._backend.errors import CompileError, DeviceError, InternalError, LaunchError
 from dsalang._backend.image.elf import load
 from dsalang._jit import compiled as compiled_module
-from dsalang._jit import engines
+from dsalang._jit import devices, engines
 from dsalang._runtime.fast import objects
 
 
@@ -56,6 +56,7 @@ def forget():
     """Have nothing in memory, as a new process."""
     engines._programs.clear()
     objects._loaded.clear()
+    devices.emulator()._forget_sram()
 
 
 def launch(kernel, n=300, dtype=np.float32, **options):
