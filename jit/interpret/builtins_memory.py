@@ -131,9 +131,10 @@ def cast_builtin(
     input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False
 ) -> InterpTile:
     """See the language."""
-    value, kind = to_tile(input), element_type(dtype, "cast")
+    kind = element_type(dtype, "cast")
     if not unwrap(bitcast):
-        return cast(value, kind)
+        return _cast_value(input, kind)
+    value = to_tile(input)
     if value.dtype.is_ptr() or kind.is_ptr():
         return cast(value, kind)
     storage = numeric.STORAGE[number_type(InterpTile(value.data, kind)).name]

@@ -53,6 +53,7 @@ SAME = [
     ("tl.atomic_xchg(p + i, -129)", "i8 i8"), ("tl.atomic_and(p + i, 0x1F0F)", "u8 u8"),
     ("tl.atomic_cas(p + i, 257, 400)", "u8 u8"),
     ("tl.store(out + i, tl.sum(tl.dot(x.reshape(2, 4), y.reshape(4, 2))) + i)", "i8 i8"),
+    ("tl.store(out + i, (tl.cast(0.1, tl.float64) * 1073741824.0).to(tl.int32))", "i8 i8"),
 ]  # fmt: skip
 REFUSED = [
     ("tl.store(out + i, tl.fdiv(x, y))", "i32 i8", "floats, not"),
