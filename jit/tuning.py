@@ -391,6 +391,16 @@ def _names(fn: Any) -> Sequence[str]:
     return names
 
 
+def _check_configs(configs: Sequence[Config]) -> None:
+    """Raises LaunchError for what is no configuration."""
+    for config in configs or ():
+        if not isinstance(config, Config):
+            raise LaunchError(
+                f"autotune takes configurations, not {type(config).__name__} {config!r}",
+                hint='configs=[dsa.Config({"BLOCK": 64}), dsa.Config({"BLOCK": 128})]',
+            )
+
+
 def autotune(
     configs: Sequence[Config],
     key: Sequence[str],
@@ -420,18 +430,20 @@ def autotune(
         warmup, rep, use_cuda_graph, do_bench, cache_results: accepted for Triton's sake.
 
     Raises:
-        LaunchError: a name of `reset_to_zero` or `restore_value` is not that of a parameter.
+        LaunchError: a name of `reset_to_zero` or `restore_value` is not that of a parameter, or something in `configs` is
+            no Config.
     """
 
     def tuner(fn: JITFunction | Tuned) -> Autotuner:
         zeroed, restored = reset_to_zero or (), restore_value or ()
         try:
             _check(fn, {"reset_to_zero": zeroed, "restore_value": restored})
+            _check_configs(configs)
             return Autotuner(
                 fn,
                 _names(fn),
                 configs or [Config({})],
-                key,
+                key or (),
                 zeroed,
                 restored,
                 pre_hook,

@@ -136,6 +136,8 @@ def test_heuristics():
 def test_mistakes():
     with pytest.raises(dsa.LaunchError, match="takes a kernel"):
         dsa.autotune(CONFIGS, key=[])(kernel)
+    with pytest.raises(dsa.LaunchError, match="takes configurations, not dict {'BLOCK': 16}"):
+        dsa.autotune([{"BLOCK": 16}], key=[])(dsa.jit(kernel))
     x, out = arrays()
     with pytest.raises(dsa.LaunchError, match="BLOCK of kernel is given"):
         dsa.autotune(CONFIGS, key=[])(dsa.jit(kernel))[grid](x, out, N, BLOCK=16)
