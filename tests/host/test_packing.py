@@ -48,3 +48,22 @@ def test_unpacked_arguments_are_refused():
 def test_mistakes(values, axis, match):
     with pytest.raises(dsa.LaunchError, match=match):
         dsa.pack4(values, axis)
+
+
+@pytest.mark.parametrize("axis", [2, -3, "x", None, 1.0])
+def test_an_axis_that_is_none(axis):
+    values = np.zeros((2, 4), ml_dtypes.int4)
+    with pytest.raises(dsa.LaunchError, match=r"pack4: \(2, 4\) has no axis"):
+        dsa.pack4(values, axis)
+    with pytest.raises(dsa.LaunchError, match=r"unpack4: \(2, 2\) has no axis"):
+        dsa.unpack4(dsa.pack4(values), ml_dtypes.int4, axis)
+
+
+@pytest.mark.parametrize("value", [3, None, "x", [1, 2]])
+def test_what_is_no_array(value):
+    with pytest.raises(dsa.LaunchError, match="pack4 takes int4"):
+        dsa.pack4(value)
+    with pytest.raises(dsa.LaunchError, match="unpack4 takes bytes"):
+        dsa.unpack4(value, ml_dtypes.int4)
+    with pytest.raises(dsa.LaunchError, match="unpack4 takes bytes"):
+        dsa.unpack4(np.zeros(2, np.uint8), value)

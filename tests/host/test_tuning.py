@@ -136,7 +136,7 @@ def test_heuristics():
 def test_mistakes():
     with pytest.raises(dsa.LaunchError, match="takes a kernel"):
         dsa.autotune(CONFIGS, key=[])(kernel)
-    with pytest.raises(dsa.LaunchError, match="takes configurations, not dict {'BLOCK': 16}"):
+    with pytest.raises(dsa.LaunchError, match=r"takes configurations, not dict \{'BLOCK': 16\}"):
         dsa.autotune([{"BLOCK": 16}], key=[])(dsa.jit(kernel))
     x, out = arrays()
     with pytest.raises(dsa.LaunchError, match="BLOCK of kernel is given"):
