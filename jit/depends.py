@@ -34,7 +34,7 @@ def dependencies(
     pending = [
         step
         for name, value in given.items()
-        for step in _steps(found, seen, f"{source.name}({name})", value, False)
+        for step in _steps(found, seen, f"{source.name}({name})", value, host)
     ]
     pending.append((source.name, source, host))
     while pending:
@@ -60,8 +60,11 @@ def _steps(
             return []
         seen[id(value)] = value
         return [s for n, v in items for s in _steps(found, seen, f"{way}[{n}]", v, host)]
+    more: list[Step] = []
     if isinstance(value, HostFunction):
         found[f"{way}()"] = value.options_text()
+        for name, part in value.companions().items():
+            more += _steps(found, seen, f"{way}.{name}", part, True)
     callee = followed(value, host)
     if callee is None:
         found[way] = _code_name(value) if is_code(value) else value
@@ -70,9 +73,9 @@ def _steps(
     found[way] = f"{callee.file}:{callee.first_line}\n{callee.text}"
     known = value.function if isinstance(value, ConstexprFunction) else source_of(value) or value
     if id(known) in seen:
-        return []
+        return more
     seen[id(known)] = known
-    return [(way, callee, host or isinstance(value, HostFunction | ConstexprFunction))]
+    return [*more, (way, callee, host or isinstance(value, HostFunction | ConstexprFunction))]
 
 
 def _items(value: object) -> list[tuple[object, object]] | None:
@@ -95,7 +98,7 @@ def followed(value: object, host: bool) -> KernelSource | None:
 
 def dependency_text(function: HostFunction) -> str:
     """The source of a host function and of everything that it depends on."""
-    outside = dependencies(function.code, host=True)
+    outside = dependencies(function.code, True, function.companions())
     code = function.code
     place = f"{code.file}:{code.first_line}"
     return "\0".join(

@@ -197,6 +197,10 @@ class HostFunction:
         """What else decides what it does."""
         return ""
 
+    def companions(self) -> Mapping[str, object]:
+        """Other functions that decide what it means, by what they are for."""
+        return {}
+
 
 class _Cells(Mapping[str, Any]):
     """Closure variables, read when asked: a cell may be filled or changed after the function is made."""

@@ -133,6 +133,8 @@ def cast_builtin(
     """See the language."""
     kind = element_type(dtype, "cast")
     if not unwrap(bitcast):
+        if isinstance(kind, pointer_type):
+            return cast(to_tile(input), kind)
         return _cast_value(input, kind)
     value = to_tile(input)
     if value.dtype.is_ptr() or kind.is_ptr():

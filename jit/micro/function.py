@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
 
+from dsalang._backend import formats
 from dsalang._backend.errors import CompileError, Loc, MicrokernelError, UserError
 from dsalang._backend.formats import BY_STORAGE
 from dsalang._backend.micro.contract import Microkernel, TileSpec, enter
@@ -51,6 +52,8 @@ class MicrokernelFunction(HostFunction):
                 raise self._error(
                     f"in_place names {name!r}, which is no parameter of {fn.__name__}()"
                 )
+        if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance >= 0):
+            raise self._error(f"tolerance={tolerance!r} is no number from 0")
         if flags not in FLAGS:
             raise self._error(f"flags={flags!r} is not allowed", 'flags is "auto" or "own"')
         if self.is_op(reference):
@@ -85,6 +88,10 @@ class MicrokernelFunction(HostFunction):
     def options_text(self) -> str:
         """The options of the declaration."""
         return f"{self.in_place}{self.kernel.own_flags}"
+
+    def companions(self) -> Mapping[str, object]:
+        """What says what a call gives and means."""
+        return {"results": self.results, "reference": self.reference}
 
     def _error(self, message: str, hint: str = "") -> MicrokernelError:
         return MicrokernelError(message, self.loc, hint)
@@ -139,13 +146,16 @@ class MicrokernelFunction(HostFunction):
 
     def _run_numpy(self, values: tuple[Any, ...]) -> Any:
         """The numpy reference, on the arrays of tiles; its results get the formats that `results` says."""
-        from dsalang._backend import formats
-
         from .. import dtypes
         from ..interpret.tile import InterpTile, unwrap
 
         plain = [v.data if isinstance(v, InterpTile) else unwrap(v) for v in values]
-        found = self.reference(*plain)
+        try:
+            found = self.reference(*plain)
+        except UserError:
+            raise
+        except Exception as error:
+            raise self._error(f"reference= failed: {type(error).__name__}: {error}") from error
         specs = self.result_specs([_spec_of(v) for v in values])
         parts = found if isinstance(found, tuple) else (found,)
         if len(parts) != len(specs):
@@ -174,6 +184,10 @@ class MicrokernelFunction(HostFunction):
         for spec in specs:
             if not isinstance(spec, TileSpec):
                 raise self._error(f"results= gives {spec!r}, which is no dsa.TileSpec")
+            if spec.fmt not in formats.BY_NAME:
+                raise self._error(f"results= gives {spec}: there is no format {spec.fmt!r}")
+            if not all(isinstance(size, int) and size > 0 for size in spec.shape):
+                raise self._error(f"results= gives {spec}; a tile has positive sizes")
         return tuple(specs)
 
     def self_test(self, *arguments: Any, target: Any = None, seed: int = 0) -> None:

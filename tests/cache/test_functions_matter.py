@@ -106,3 +106,20 @@ def test_globals_of_functions_change_between_launches(monkeypatch: pytest.Monkey
         monkeypatch.setitem(globals(), "SCALE", tl.constexpr(factor))
         assert [result(kernel), result(kernel)] == [12 * factor] * 2
         assert [result(given, scaled), result(given, scaled)] == [4 * factor] * 2
+
+
+def test_results_of_microkernels() -> None:
+    def rounds(fmt: str) -> Any:
+        @dsa.microkernel(reference=lambda x: x, results=lambda x: dsa.TileSpec(x.shape, fmt))
+        def rounded(k, x):
+            given = k.result.fmt
+            k.vector(k.result, lambda v, a: a if given == "fp32" else v.fcvt(a, given), x)
+
+        @dsa.jit
+        def kernel(x, y, n: dsa.constexpr):
+            i = dsa.arange(0, n)
+            dsa.store(y + i, rounded(dsa.load(x + i) + 4093) + 1)
+
+        return kernel
+
+    assert [result(rounds(fmt)) for fmt in ("fp32", "bf16")] == [4098, 4096]

@@ -171,6 +171,8 @@ def test_more_semaphores_than_there_are():
         ),
         ({"reference": kernels.doubled, "in_place": "y"}, "in_place names 'y'"),
         ({"reference": kernels.doubled, "flags": "mine"}, "flags='mine' is not allowed"),
+        ({"reference": kernels.doubled, "tolerance": "x"}, "tolerance='x' is no number"),
+        ({"reference": kernels.doubled, "tolerance": -1}, "tolerance=-1 is no number"),
     ],
 )
 def test_declarations(options, text):
@@ -179,6 +181,33 @@ def test_declarations(options, text):
 
     with pytest.raises(dsa.MicrokernelError) as error:
         dsa.microkernel(**options)(f)
+    assert text in str(error.value)
+
+
+@pytest.mark.parametrize("interpreted", ["0", "1"])
+@pytest.mark.parametrize(
+    ("reference", "results", "text"),
+    [
+        (lambda x: 1 // 0, lambda x: x, "reference= failed: ZeroDivisionError"),
+        (lambda: 1, lambda x: x, "reference= failed: TypeError"),
+        (lambda x: x, lambda x: dsa.TileSpec(x.shape, "fp33"), "there is no format 'fp33'"),
+        (lambda x: x, lambda x: dsa.TileSpec((0,), "fp32"), "positive sizes"),
+    ],
+)
+def test_references_and_results_that_fail(reference, results, text, interpreted, monkeypatch):
+    monkeypatch.setenv("DSA_INTERPRET", interpreted)
+
+    @dsa.microkernel(reference=reference, results=results)
+    def f(k, x):
+        k.copy(k.result, x)
+
+    @dsa.jit
+    def kernel(x, y, n: dsa.constexpr):
+        i = dsa.arange(0, n)
+        dsa.store(y + i, f(dsa.load(x + i)))
+
+    with pytest.raises(dsa.MicrokernelError) as error:
+        kernel[1](np.ones(8, np.float32), np.ones(8, np.float32), n=8)
     assert text in str(error.value)
 
 
