@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from dsalang._jit.micro.function import microkernel as microkernel
     from dsalang._jit.micro.registry import register_microkernel as register_microkernel
     from dsalang._jit.micro.registry import unregister_microkernel as unregister_microkernel
+    from dsalang._jit.profiling import profile as profile
     from dsalang._jit.resident import resident as resident
     from dsalang._jit.tuning import Config as Config
     from dsalang._jit.tuning import autotune as autotune
@@ -96,6 +97,7 @@ _HOMES: dict[str, str] = {
     "set_target": "dsalang._jit.machine",
     "target": "dsalang._jit.machine",
     **dict.fromkeys(("Device", "Stream", "to_device"), "dsalang._jit.devices"),
+    "profile": "dsalang._jit.profiling",
     "resident": "dsalang._jit.resident",
     "DeviceArray": "dsalang._runtime.device_array",
     **dict.fromkeys(("pack4", "unpack4"), "dsalang._runtime.packing"),

@@ -85,7 +85,7 @@ def _language() -> dict[str, Mapping[str, Any]]:
         },
         "triton.language.random": functions,
         "triton.language.math": math,
-        "triton.language.target_info": vars(language.target_info),
+        "triton.language.target_info": _public(language.target_info),
         "triton.language.extra": {},
         "triton.language.extra.libdevice": libdevice,
     }

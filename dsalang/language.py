@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins as _builtins
 import sys as _sys
+from types import ModuleType as _ModuleType
 from types import SimpleNamespace
 from typing import Any as _Any
 
@@ -214,7 +215,16 @@ _OTHER_NAMES: dict[str, _Any] = {
     },
 }  # fmt: skip
 
-libdevice = SimpleNamespace(
+
+def _module(_path: str, **names: _Any) -> _ModuleType:
+    """A module of its own, so that `from dsalang.language.extra import libdevice` works."""
+    name = f"{__name__}.{_path}"
+    module = _sys.modules[name] = _ModuleType(name)
+    vars(module).update(names)
+    return module
+
+
+_LIBDEVICE: dict[str, _Any] = dict(
     **_IN_MATH, **{
         n: f
         for module in (_libdevice, _libdevice_bits, _libdevice_convert, _libdevice_special)
@@ -223,16 +233,21 @@ libdevice = SimpleNamespace(
     },
     **_OTHER_NAMES, **_refused.names(_refused.LIBDEVICE),
 )  # fmt: skip
+
+libdevice = _module("extra.libdevice", **_LIBDEVICE)
 """Names of CUDA's libdevice that kernels use."""
-math = SimpleNamespace(
-    **vars(libdevice), sigmoid=sigmoid, cdiv=cdiv, fdiv=fdiv, maximum=maximum, minimum=minimum,
+math = _module(
+    "math", **_LIBDEVICE, sigmoid=sigmoid, cdiv=cdiv, fdiv=fdiv, maximum=maximum, minimum=minimum,
     clamp=clamp,
 )  # fmt: skip
-extra = SimpleNamespace(
+extra = _module(
+    "extra",
     libdevice=libdevice,
-    cuda=SimpleNamespace(libdevice=libdevice, **_refused.names(_refused.CUDA)),
-    hip=SimpleNamespace(libdevice=libdevice),
+    cuda=_module("extra.cuda", libdevice=libdevice, **_refused.names(_refused.CUDA)),
+    hip=_module("extra.hip", libdevice=libdevice),
 )
+for _vendor in ("cuda", "hip"):
+    _sys.modules[f"{__name__}.extra.{_vendor}.libdevice"] = libdevice
 
 globals().update(_refused.names(_refused.REASONS))
 
@@ -250,8 +265,8 @@ def _current_target() -> SimpleNamespace:
     return SimpleNamespace(backend="cpu", arch="dsa", warp_size=1)
 
 
-target_info = SimpleNamespace(
-    current_target=_current_target, is_cuda=_false, is_hip=_false, is_hip_cdna3=_false,
+target_info = _module(
+    "target_info", current_target=_current_target, is_cuda=_false, is_hip=_false, is_hip_cdna3=_false,
     is_hip_cdna4=_false, cuda_capability_geq=_false,
 )  # fmt: skip
 """Questions about the machine, answered at compile time: it is no GPU."""
@@ -259,6 +274,8 @@ target_info = SimpleNamespace(
 _aggregate = aggregate
 """As Triton spells it, in `core`."""
 core = standard = random = _sys.modules[__name__]
+for _name in ("core", "standard", "random"):
+    _sys.modules[f"{__name__}.{_name}"] = core
 """Where Triton keeps these names."""
 
 pi32_t = pointer_type(int32)

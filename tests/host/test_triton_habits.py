@@ -224,3 +224,14 @@ def test_kernels_that_do_nothing():
         tl.arange(0, N)[:, None]
 
     kernel[3](np.zeros(1, np.float32), 4)
+
+
+def test_modules_of_the_language_are_imported_by_name():
+    from dsalang.language import math
+    from dsalang.language.core import load
+    from dsalang.language.extra import libdevice
+    from dsalang.language.extra.cuda import libdevice as of_cuda
+    from dsalang.language.math import exp
+
+    assert load is tl.load and exp is tl.math.exp and math is tl.math
+    assert libdevice is of_cuda is tl.extra.cuda.libdevice

@@ -188,3 +188,8 @@ def test_a_kernel_that_does_nothing() -> None:
     found = nothing.profile(np.zeros(4, np.float32), 4, grid=(2,), show=False)
     assert found.run.cycles == 0 or found.run.cycles > 0
     assert "nothing" in found.text and "<svg" in found._repr_html_()
+
+
+def test_a_function_for_any_kernel():
+    with pytest.raises(dsa.LaunchError, match="function is no kernel"):
+        dsa.profile(lambda: None)
