@@ -136,7 +136,7 @@ def rows_case(case: Case, rows: int) -> Case:
 
 def big_matmul_case(kind: Any) -> Case:
     """A product of 1024³; the blocks of one program fit the host's second cache."""
-    return replace(matmul_case(1024, kind, kind, (256, 256, 128)), num_stages=1)
+    return replace(matmul_case(1024, kind, kind, (512, 256, 128)), num_stages=1)
 
 
 def host_like() -> Any:

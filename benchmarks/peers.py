@@ -194,7 +194,7 @@ def against_libraries(report: Report) -> None:
     a, b = fp32.args[:2]
     numpy_matmul = seconds(lambda: a @ b)
     soft, norm = softmax_case(4096, 1024), norm_case(4096, 1024)
-    soft, norm, add = rows_case(soft, 8), rows_case(norm, 4), big_add_case(1 << 24)
+    soft, norm, add = rows_case(soft, 8), rows_case(norm, 2), big_add_case(1 << 24)
     x, y, out = add.args[:3]
     rows = {
         "matmul 1024³ fp32": (fp32, numpy_matmul),
