@@ -58,7 +58,7 @@ def _format(name: str, code: int, bits: int, kind: str, storage: object, *aliase
 
 
 FORMATS: tuple[Format, ...] = (
-    _format("int1", 0, 1, "bool", np.bool_, "i1", "bool"),
+    _format("int1", 0, 1, "bool", np.bool_, "i1", "u1", "bool"),
     _format("int8", 1, 8, "sint", np.int8, "i8"),
     _format("int16", 2, 16, "sint", np.int16, "i16"),
     _format("int32", 3, 32, "sint", np.int32, "i32"),

@@ -235,3 +235,9 @@ def test_modules_of_the_language_are_imported_by_name():
 
     assert load is tl.load and exp is tl.math.exp and math is tl.math
     assert libdevice is of_cuda is tl.extra.cuda.libdevice
+
+
+def test_bool_by_the_name_of_its_bits():
+    from dsalang._jit.dtypes import from_name
+
+    assert from_name("u1") is tl.int1 and from_name("*u1") == tl.pointer_type(tl.int1)
