@@ -14,6 +14,8 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
 
 import numpy as np
 
@@ -46,21 +48,8 @@ def engine_named(name: str) -> Engine:
     return _ENGINES[name]
 
 
-def _reference(
-    image: Image,
-    target: Target,
-    args: Sequence[int],
-    grid: tuple[int, int, int],
-    memory: Memory,
-    kept: Kept | None,
-) -> Run:
-    from ..reference.engine import run
-    from ..reference.options import Options
-
-    return run(image, target, args, grid, memory, Options(kept=kept))
-
-
-def _riscv(
+def _slow(
+    package: str,
     image: Image,
     target: Target,
     args: Sequence[int],
@@ -69,8 +58,8 @@ def _riscv(
     kept: Kept | None,
 ) -> Run:
     from ..reference.options import Options
-    from ..riscv.engine import run
 
+    run: Callable[..., Run] = import_module(f"..{package}.engine", __package__).run
     return run(image, target, args, grid, memory, Options(kept=kept))
 
 
@@ -88,10 +77,14 @@ def _fast(
     try:
         return run(image, target, args, grid, memory, Options(kept=kept))
     except UnsuitedError:
-        return _reference(image, target, args, grid, memory, kept)
+        return _slow("reference", image, target, args, grid, memory, kept)
 
 
-_ENGINES: dict[str, Engine] = {"fast": _fast, "reference": _reference, "riscv": _riscv}
+_ENGINES: dict[str, Engine] = {
+    "fast": _fast,
+    "reference": partial(_slow, "reference"),
+    "riscv": partial(_slow, "riscv"),
+}
 
 
 class RefusedError(Exception):
