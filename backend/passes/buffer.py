@@ -36,15 +36,18 @@ def buffer(module: ModuleOp, target: Target, num_stages: int | None = None) -> N
 def _buffer_kernel(kernel: func.FuncOp, target: Target, num_stages: int | None) -> None:
     uses = ring_uses(kernel)
     slots = [use.least for use in uses]
-    if fit(uses, slots, target) is None:
+    addresses = fit(uses, slots, target)
+    if addresses is None:
         raise overflow_error(uses, slots, target)
     fixed = _fixed_slots(uses, num_stages, target)
-    for number, count in fixed.items():
-        slots[number] = count
-    if fixed and fit(uses, slots, target) is None:
-        raise _stages_error(uses, slots, fixed, target)
-    counts, addresses = _choose(kernel, uses, slots, set(fixed), target)
-    for use, count, address in zip(uses, counts, addresses, strict=True):
+    if fixed:
+        slots = [fixed.get(number, count) for number, count in enumerate(slots)]
+        addresses = fit(uses, slots, target)
+        if addresses is None:
+            raise _stages_error(uses, slots, fixed, target)
+    better = _choose(kernel, uses, slots, set(fixed), target)
+    # Where there is nothing better, only the exact search has found addresses.
+    for use, count, address in zip(uses, *(better or (slots, addresses)), strict=True):
         use.ring.slots, use.ring.address = IntegerAttr(count, i64), IntegerAttr(address, i64)
 
 
@@ -98,8 +101,8 @@ def _stages_error(
 
 def _choose(
     kernel: func.FuncOp, uses: Sequence[RingUse], slots: list[int], fixed: set[int], target: Target
-) -> tuple[Sequence[int], Sequence[int]]:
-    """Slots by what they gain while the SRAM lasts, and addresses; where it does not, what a search finds."""
+) -> tuple[Sequence[int], Sequence[int]] | None:
+    """Slots by what they gain while the SRAM lasts, and addresses; where it does not, what a search finds, if anything."""
     work = Work(target)
     rates = loop_rates(uses, work)
     limits = {
@@ -119,11 +122,7 @@ def _choose(
         ]
     space = Space(uses, limits, target)
     best = _search(kernel, space, starts, work) if starts else None
-    if best is not None:
-        return best.slots, space.addresses(best)[0]
-    addresses = fit(uses, slots, target)  # only the exact search finds any
-    assert addresses is not None
-    return slots, addresses
+    return None if best is None else (best.slots, space.addresses(best)[0])
 
 
 def _search(

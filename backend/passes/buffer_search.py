@@ -15,7 +15,7 @@ from math import inf
 
 from ..alloc.pack import ORDERS, first_fit, peak
 from ..target import Target
-from .sram import LIVES, RingUse, buffers, room
+from .sram import LIVES, RingUse, addresses_of, buffers, room
 
 Cost = tuple[float, int]
 """Cycles, and bytes of SRAM in use."""
@@ -48,11 +48,7 @@ class Space:
         """The address of each ring, and one past the last byte in use."""
         problem = buffers(self.uses, choice.slots, choice.levels, self.target)
         offsets = first_fit(sorted(problem, key=ORDERS[choice.order]))
-        addresses = [
-            offsets[str(number)] if use.fixed is None else use.fixed
-            for number, use in enumerate(self.uses)
-        ]
-        return addresses, peak(problem, offsets)
+        return addresses_of(self.uses, offsets), peak(problem, offsets)
 
     def changes(self, choice: Choice) -> Iterator[Choice]:
         """All choices that differ in one respect."""

@@ -37,7 +37,8 @@ class Trial:
         assert isinstance(clone, func.FuncOp)
         self.rings = [op for op in clone.body.block.ops if isinstance(op, dsa.RingOp)]
         self.arguments = len(clone.body.block.args)
-        self.launches: dict[int, float] = {}  # the value of all integers, and its first cycles
+        self.launches: list[int] = []  # the value of all integers in each
+        self.firsts: list[int] = []  # cycles of the first plan
 
     def cycles(self, slots: Sequence[int], addresses: Sequence[int]) -> float:
         """Cycles of typical launches, as a multiple of those of the first plan."""
@@ -46,11 +47,11 @@ class Trial:
         module = self.module.clone()
         sync(module, self.target)
         if not self.launches:
-            for value in self._typical(module):
-                self.launches[value] = max(1, self._predict(module, value).cycles)
-        return sum(
-            self._predict(module, value).cycles / first for value, first in self.launches.items()
-        )
+            self.launches = self._typical(module)
+        cycles = [self._predict(module, value).cycles for value in self.launches]
+        if not self.firsts:
+            self.firsts = [max(1, first) for first in cycles]
+        return sum(now / first for now, first in zip(cycles, self.firsts, strict=True))
 
     def _typical(self, module: ModuleOp) -> list[int]:
         """The largest values with which loops run at most TRIPS times."""

@@ -228,11 +228,15 @@ def fit(
         if offsets is None and exact and level == len(LIVES) - 1:
             offsets = pack(problem, space, EXACT_SECONDS)
         if offsets is not None:
-            return [
-                offsets[str(number)] if use.fixed is None else use.fixed
-                for number, use in enumerate(uses)
-            ]
+            return addresses_of(uses, offsets)
     return None
+
+
+def addresses_of(uses: Sequence[RingUse], offsets: Offsets) -> list[int]:
+    """The address of every ring: what packing `buffers` has found, or the one that it has already."""
+    return [
+        offsets[str(number)] if use.fixed is None else use.fixed for number, use in enumerate(uses)
+    ]
 
 
 def room(uses: Sequence[RingUse], target: Target) -> int:
