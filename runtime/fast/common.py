@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from dsalang._backend import formats
 from dsalang._backend.llvm.host.abi import Slot
 
 from . import timing
@@ -227,6 +228,45 @@ def _broken() -> str:
     return out
 
 
+def _read() -> str:
+    """`dsa.read`: a scalar of SRAM, sign-extended; a bad address or format ends the run. `dsa.no_read`: always."""
+    cases, blocks = "", ""
+    for code, fmt in sorted(formats.BY_CODE.items()):
+        cases += f" i64 {code}, label %f{code}"
+        blocks += f"f{code}:\n  %e{code} = add i64 %a, {fmt.bytes}\n"
+        blocks += f"  %o{code} = icmp ule i64 %e{code}, %size\n"
+        blocks += f"  %i{code} = and i1 %o{code}, %low\n"
+        blocks += f"  br i1 %i{code}, label %g{code}, label %bad\ng{code}:\n"
+        blocks += f"  %v{code} = load i{8 * fmt.bytes}, ptr %p, align 1\n"
+        if fmt.bits == 1:
+            blocks += f"  %b{code} = and i8 %v{code}, 1\n  %x{code} = zext i8 %b{code} to i64\n"
+        elif fmt.bytes < 8:
+            blocks += f"  %x{code} = sext i{8 * fmt.bytes} %v{code} to i64\n"
+        else:
+            blocks += f"  %x{code} = add i64 %v{code}, 0\n"
+        blocks += f"  %t{code} = call i64 @dsa.trace_read(ptr %c)\n  ret i64 %x{code}\n"
+    body = load("%sram", Entry.SRAM) + "  %sp = inttoptr i64 %sram to ptr\n"
+    body += load("%size", Slot.SRAM_BYTES) + "  %p = getelementptr i8, ptr %sp, i64 %a\n"
+    body += "  %low = icmp ule i64 %a, %size\n"
+    body += f"  switch i64 %format, label %bad [{cases} ]\n{blocks}bad:\n"
+    body += store("%a", Entry.DETAIL, "de") + store("%format", Entry.FORMAT, "fo")
+    body += store(str(int(Status.READ)), Entry.STATUS, "s") + "  ret i64 0\n}\n"
+    none = store(str(int(Status.NO_DATA)), Entry.STATUS, "s") + "  ret i64 0\n}\n"
+    head = "(ptr %c, i64 %a, i64 %format) noinline nounwind {\n"
+    return f"define i64 @dsa.read{head}{body}define i64 @dsa.no_read{head}{none}"
+
+
+def _finish() -> str:
+    """`dsa.finish`: the control core is through; gives the run's Status, and `dsa.status` that of now."""
+    status = "define i64 @dsa.status(ptr %c) nounwind {\n"
+    status += load("%s", Entry.STATUS) + "  ret i64 %s\n}\n"
+    # what went past the caches is there for all before anybody hears of the end
+    finish = "define i64 @dsa.finish(ptr %c) nounwind {\n  fence seq_cst\n"
+    finish += "  %r = call i64 @dsa.simulate(ptr %c, i64 1)\n  %stuck = icmp ne i64 %r, 0\n"
+    finish += "  br i1 %stuck, label %over, label %good\nover:\n" + end(Status.STUCK, "sk")
+    return status + finish + "good:\n" + load("%s", Entry.STATUS) + "  ret i64 %s\n}\n"
+
+
 def _print() -> str:
     out = 'define i64 @"dsa.print"(ptr %c, i64 %n, i64 %values) nounwind {\n'
     return out + service(Service.PRINT, "%n", "%values", "r") + "  ret i64 %r\n}\n"
@@ -249,6 +289,8 @@ RUNTIME = "".join(
         _done(),
         _moved(),
         _broken(),
+        _read(),
+        _finish(),
         _print(),
         _assert(),
     )

@@ -84,8 +84,8 @@ class Program:
         from . import glue, plan  # not loaded where the host code is found
 
         self.image, self.rows = image, plan.rows_of(image, target)
-        rewritten = glue.rewrite(image.glue, len(self.rows))
-        taker = plan.takers(self.rows, rewritten, image.credits, target.semaphores)
+        self.glue = glue.rewrite(image.glue, len(self.rows))
+        taker = plan.takers(self.rows, self.glue, image.credits, target.semaphores)
         key = key or hashlib.sha256(image.file).hexdigest()
         self._set_up(
             outline.outline_of(image, target, self.rows, taker), target, cache, key, functional
@@ -131,7 +131,7 @@ class Program:
         def make() -> str:
             from . import program  # only who compiles needs it
 
-            return program.build(self.image, self.target, self.rows, self.functional)
+            return program.build(self.image, self.target, self.rows, self.glue, self.functional)
 
         note, shared = self.outline.pack(), simulator.code(self.cache).symbols
         self._code = objects.load_or_make(

@@ -1,17 +1,20 @@
 """The glue's LLVM IR, rewritten to call straight into the host code of instructions.
 
 The text is what `backend/llvm/glue.py` writes. Every call into the machine becomes a call with the core's
-context, issues of a known template one of that template's own function, and after each the glue leaves when
-the run is over.
+context, issues of a known template what `program.py` says, and after each the glue leaves when the run is over.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dsalang._backend.errors import ImageError
+
+from . import timing
+from .common import load
+from .context import RUN, Entry
 
 _HEAD = re.compile(
     r'^define void @"dsa_kernel"\(i64\* %"\.1", i64 %"\.2", i64 %"\.3"\) (?P<attributes>.*)$'
@@ -21,11 +24,15 @@ _CALL = re.compile(
     r'^  (?P<result>%"[^"]+") = call i64 @"__dsa_(?P<name>\w+)"\(i64 (?P<first>\S+), i64 (?P<second>\S+)\)$'
 )
 _PHI_FROM = re.compile(r'%"(?P<name>[^"]+)"\]')
+_ISSUE = re.compile(r"call i64 @issue\.(?P<template>\d+)\((?P<values>[^)]+)\)")
+_RETURN = '  %"end" = call i64 @dsa.finish(ptr %c)\n  ret i64 %"end"'
 
 
 @dataclass(frozen=True)
 class Glue:
-    """The rewritten text, the function `@"dsa_kernel"(ptr args, i64 core, i64 cores, ptr context)`.
+    """The rewritten text, the function `i64 dsa.run(ptr context, ptr args, i64 core, i64 cores)`.
+
+    It still has calls `@issue.T(VALUES)` for the issue of template T with the operands at address VALUES (`issued`).
 
     `waited` are the semaphores that the control core waits for, None when they are not all known. `drains`
     maps templates that the control core waits for as soon as it has issued them to the semaphore.
@@ -34,6 +41,10 @@ class Glue:
     text: str
     waited: frozenset[int] | None
     drains: Mapping[int, int]
+
+    def issued(self, issue: Callable[[int, str], str]) -> str:
+        """The text, with `issue(template, values)` in place of issues: a call `@function(...)` whose result is i64."""
+        return _ISSUE.sub(lambda m: "call i64 " + issue(int(m["template"]), m["values"]), self.text)
 
 
 def rewrite(glue: str, templates: int) -> Glue:
@@ -50,10 +61,13 @@ def rewrite(glue: str, templates: int) -> Glue:
         if line.startswith("declare ") or not line:
             continue
         if head := _HEAD.match(line):
+            # its code runs between instructions, which cost far more than it: LLVM is to spend no time on it
             line = (
-                'define internal void @"dsa_kernel"(ptr %".1", i64 %".2", i64 %".3", ptr %"context") '
-                + head["attributes"]
+                f'define i64 @{RUN}(ptr %c, ptr %".1", i64 %".2", i64 %".3") '
+                f"{head['attributes']} noinline optnone"
             )
+        elif line == "  ret void":
+            line = _RETURN
         elif label := _LABEL.match(line):
             loose.add(issued)
             block, issued = label["name"], None
@@ -82,23 +96,26 @@ def rewrite(glue: str, templates: int) -> Glue:
     text = "\n".join(_phi(line, last) if "= phi " in line else line for line in lines)
     if lines[-1] != "}":
         raise ImageError("the image's glue is cut off")
-    text = f'{text[:-1]}"stopped":\n  ret void\n}}\n'
+    stopped = load("%status", Entry.STATUS) + "  ret i64 %status\n"
+    text = f'{text[:-1]}"stopped":\n{stopped}}}\n'
     drains = {t: sem for t, sem in drains.items() if t not in loose}
     return Glue(text, None if waited is None else frozenset(waited), drains)
 
 
 def _call(call: re.Match[str], templates: int, number: int) -> list[str]:
     name, first, second = call["name"], call["first"], call["second"]
-    function = f'@"dsa.{name}"(ptr %"context", i64 {first}, i64 {second})'
+    function = f'@"dsa.{name}"(ptr %c, i64 {first}, i64 {second})'
     if name == "issue":
         if not first.isdecimal() or int(first) >= templates:
             raise ImageError(f"the control core issues template {first}, which does not exist")
-        function = f'@"issue.{first}"(ptr %"context", i64 {second})'
+        function = f"@issue.{first}({second})"
+    elif name == "wait":
+        function = f"@dsa.append(ptr %c, i64 {timing.WAIT}, i64 {first}, i64 0, i64 -1)"
     status = call["result"]
     extra = []
     if name == "read":
         status = f'%"status{number}"'
-        extra = [f'  {status} = call i64 @"dsa.status"(ptr %"context")']
+        extra = [f"  {status} = call i64 @dsa.status(ptr %c)"]
     return [
         f"  {call['result']} = call i64 {function}",
         *extra,

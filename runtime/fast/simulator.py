@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from dsalang._backend import formats
 from dsalang._backend.isa.engines import QUEUED, Engine
 from dsalang._backend.llvm.host import abi
 
@@ -41,6 +42,7 @@ def code(cache: ObjectCache | None) -> Code:
             for name in ("timing", "repeats", "timing_state", "common", "context")
         ]
         files += [units / f"{name}.py" for name in ("abi", "build", "helpers")]
+        files.append(Path(formats.__file__))
         key = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
         _CODE.append(load_or_make(cache, f"timing-{key}", _module_text, SHARED, True))
     return _CODE[0]
@@ -50,7 +52,7 @@ SHARED = (
     "simulate", "dsa.flush", "dsa.simulate", "dsa.service", "dsa.trace_read", "dsa.append", "dsa.done", "dsa.moved",
     "dsa.execute", "dsa.address", "dsa.transfer", "dsa.compute",
     "dsa.broken", "dsa.print", "dsa.assert", "dsa.fault", "dsa.operand", "dsa.open", "dsa.fill", "dsa.large",
-    "dsa.stream",
+    "dsa.stream", "dsa.read", "dsa.no_read", "dsa.status", "dsa.finish",
 )  # fmt: skip
 """Names of the object's functions."""
 

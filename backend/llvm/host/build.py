@@ -18,6 +18,7 @@ I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
 VOID = ir.VoidType()
+_TURN = "turn"
 
 Value = Any
 """An ir.Value; llvmlite has no types of its own."""
@@ -123,6 +124,11 @@ class Code:
         self.module, self.function, self.host = function.module, function, host
         self.entry = function.append_basic_block("entry")
         self.b = ir.IRBuilder(self.entry)
+
+    @property
+    def looped(self) -> bool:
+        """Whether there is a loop in the function."""
+        return any(block.name.startswith(_TURN) for block in self.function.blocks)
 
     # Numbers
 
@@ -312,7 +318,7 @@ class Code:
     ) -> list[Value]:
         """At least one turn."""
         before = self.b.block
-        head = self.b.append_basic_block("turn")
+        head = self.b.append_basic_block(_TURN)
         self.b.branch(head)
         self.b.position_at_end(head)
         index = self.b.phi(I64)

@@ -30,6 +30,7 @@ EMITTERS: dict[str, Callable[[Unit], None]] = {
 }
 """By opcode; set and wait are the engine's own."""
 
+_MOVES = ("dma.load", "dma.store")
 _FLAGS = ("trans_a", "trans_b", "accumulate", "keep", "reverse")
 _OPTIONAL = ("index", "arg", "out", "compare", "old")
 
@@ -68,6 +69,9 @@ def emit_unit(
     unit.check_operands()
     _versions(unit, emitter, [n for n in spec.open if _decides(instruction.op, n)], {})
     unit.end()
+    if instruction.op in _MOVES and not unit.looped:
+        # helpers move its one row: LLVM is to spend no time on what is around their calls
+        function.attributes.add("optnone")
     return function
 
 
