@@ -7,7 +7,15 @@ from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from dsalang._backend.errors import CompileError, LaunchError, UserError
+from dsalang._backend.errors import (
+    CompileError,
+    InternalError,
+    LaunchError,
+    SramOverflowError,
+    UserError,
+)
+from dsalang._jit import library_combine
+from dsalang._jit.builtin import Builtin
 from dsalang._jit.composite import TensorDescriptor
 from dsalang._jit.constexpr import constexpr, constexpr_function
 from dsalang._jit.dtypes import from_name
@@ -37,11 +45,20 @@ def _module(name: str, members: Mapping[str, Any], doc: str) -> ModuleType:
     return module
 
 
+def _builtins_of(module: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(module).items() if isinstance(value, Builtin)}
+
+
 def _public(module: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(module).items() if name[0] != "_"}
 
 
 _ERRORS = {"TritonError": UserError, "CompilationError": CompileError}
+_RUNTIME_ERRORS = {
+    "OutOfResources": SramOverflowError, "InterpreterError": CompileError, "AutotunerError": LaunchError,
+    "PTXASError": InternalError,
+}  # fmt: skip
+"""Triton's errors by those of ours that mean the same; there is no PTX, so nobody ever sees the last."""
 
 _TOP = (
     "jit", "autotune", "heuristics", "Config", "cdiv", "next_power_of_2", "constexpr_function", "JITFunction",
@@ -59,7 +76,7 @@ def _top() -> dict[str, Mapping[str, Any]]:
         "triton": {
             **names, **_ERRORS, "__version__": VERSION,
             "set_allocator": runtime.set_allocator, "reinterpret": runtime.reinterpret,
-            "must_use_result": _same, "MockTensor": runtime.MockTensor, "TensorWrapper": TensorWrapper,
+            "must_use_result": _same, "InterpreterError": CompileError, "compile": _no_compile, "MockTensor": runtime.MockTensor, "TensorWrapper": TensorWrapper,
         },
     }  # fmt: skip
 
@@ -80,6 +97,7 @@ def _language() -> dict[str, Mapping[str, Any]]:
         },
         "triton.language.standard": {
             **functions,
+            **_builtins_of(library_combine),
             "_log2": _log2,
             "_is_power_of_two": _is_power_of_two,
         },
@@ -108,7 +126,12 @@ def _runtime() -> dict[str, Mapping[str, Any]]:
         "TensorWrapper": TensorWrapper, "type_canonicalisation_dict": _canonical_types(),
     }  # fmt: skip
     return {
-        "triton.runtime": {**_public(runtime), **tuning, **kernels},
+        "triton.runtime": {
+            **_public(runtime),
+            **tuning,
+            **kernels,
+            "InterpreterError": CompileError,
+        },
         "triton.runtime.driver": {
             name: getattr(runtime.driver, name)
             for name in dir(runtime.driver)
@@ -116,11 +139,8 @@ def _runtime() -> dict[str, Mapping[str, Any]]:
         }
         | {"driver": runtime.driver},
         "triton.runtime.jit": kernels,
-        "triton.runtime.autotuner": {**tuning, "OutOfResources": runtime.OutOfResources},
-        "triton.runtime.errors": {
-            "OutOfResources": runtime.OutOfResources,
-            "InterpreterError": CompileError,
-        },
+        "triton.runtime.autotuner": {**tuning, **_RUNTIME_ERRORS, **kernels},
+        "triton.runtime.errors": {**_ERRORS, **_RUNTIME_ERRORS},
         "triton.runtime.cache": {
             "triton_key": compiler_version,
             "knobs": SimpleNamespace(**knobs()),
@@ -147,7 +167,7 @@ def _rest() -> dict[str, Mapping[str, Any]]:
             **dict.fromkeys(("start", "activate", "deactivate", "finalize"), _nothing),
             "scope": _scope,
         },
-        "triton.compiler": {**_ERRORS, **compiler},
+        "triton.compiler": {**_ERRORS, **compiler, "compile": _no_compile, "ASTSource": _Never},
         "triton.compiler.errors": _ERRORS,
         "triton.compiler.compiler": {**compiler, "ASTSource": _Never, "make_backend": _no_backend},
         "triton.backends": {"backends": {}},
@@ -160,6 +180,13 @@ def _rest() -> dict[str, Mapping[str, Any]]:
 
 class _Never:
     """In place of a class of Triton's compiler that no object here belongs to."""
+
+
+def _no_compile(*args: Any, **kwargs: Any) -> Any:
+    raise LaunchError(
+        "triton.compile takes one of Triton's sources, which there are none of here",
+        hint="kernel.compile(signature, constants) compiles without running",
+    )
 
 
 def _no_backend(target: Any) -> Any:

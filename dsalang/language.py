@@ -18,6 +18,7 @@ from dsalang._jit import libdevice as _libdevice
 from dsalang._jit import libdevice_bits as _libdevice_bits
 from dsalang._jit import libdevice_convert as _libdevice_convert
 from dsalang._jit import libdevice_special as _libdevice_special
+from dsalang._jit import library_combine as _library_combine
 from dsalang._jit import refused as _refused
 from dsalang._jit.aggregate import aggregate, aggregate_replace  # noqa: F401
 from dsalang._jit.builtin import Builtin as _Builtin
@@ -122,6 +123,7 @@ from dsalang._jit.dtypes import (  # noqa: F401
     bfloat16,
     block_type,
     const,
+    constexpr_type,
     dtype,
     float8e4b8,
     float8e4b15,
@@ -140,6 +142,8 @@ from dsalang._jit.dtypes import (  # noqa: F401
     pointer_type,
     tensor,
     tensor_descriptor,
+    tensor_descriptor_type,
+    tuple_type,
     uint8,
     uint16,
     uint32,
@@ -152,6 +156,7 @@ from dsalang._jit.library import (  # noqa: F401
     atomic_poll,
     atomic_store,
     bitonic_merge,
+    condition,
     expect_zero,
     histogram,
     mul,
@@ -244,7 +249,7 @@ extra = _module(
     "extra",
     libdevice=libdevice,
     cuda=_module("extra.cuda", libdevice=libdevice, **_refused.names(_refused.CUDA)),
-    hip=_module("extra.hip", libdevice=libdevice),
+    hip=_module("extra.hip", libdevice=libdevice, **_refused.names(_refused.HIP)),
 )
 for _vendor in ("cuda", "hip"):
     _sys.modules[f"{__name__}.extra.{_vendor}.libdevice"] = libdevice
@@ -267,12 +272,14 @@ def _current_target() -> SimpleNamespace:
 
 target_info = _module(
     "target_info", current_target=_current_target, is_cuda=_false, is_hip=_false, is_hip_cdna3=_false,
-    is_hip_cdna4=_false, cuda_capability_geq=_false,
+    is_hip_cdna4=_false, is_hip_gfx1250=_false, cuda_capability_geq=_false,
 )  # fmt: skip
 """Questions about the machine, answered at compile time: it is no GPU."""
 
 _aggregate = aggregate
 """As Triton spells it, in `core`."""
+globals().update({n: f for n, f in vars(_library_combine).items() if isinstance(f, _Builtin)})
+"""Functions for `reduce`, by their names in `standard`."""
 core = standard = random = _sys.modules[__name__]
 for _name in ("core", "standard", "random"):
     _sys.modules[f"{__name__}.{_name}"] = core

@@ -83,7 +83,8 @@ def _make(
         given = dict(zip(ordered, args))
         return base.__new__(kind, *args, **{**_absent(defaults, given, kwargs), **kwargs})
 
-    space: dict[str, Any] = {name: _Bound(function) for name, function in methods.items()}
+    space: dict[str, Any] = dict.fromkeys(("__add__", "__radd__", "__mul__", "__rmul__"), _no_tuple)
+    space |= {name: _Bound(function) for name, function in methods.items()}
     space |= {
         "__slots__": (),
         "__new__": new,
@@ -95,6 +96,11 @@ def _make(
         ),
     }
     return type(cls.__name__, (base,), space)
+
+
+def _no_tuple(instance: Any, other: Any) -> Any:
+    """Aggregates are tuples inside only."""
+    raise TypeError(f"the aggregate {type(instance).__name__} has no + and no *; use its fields")
 
 
 def _absent(

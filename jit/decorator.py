@@ -104,7 +104,7 @@ def _make(function: Callable[..., Any], options: Mapping[str, Any]) -> JITFuncti
     try:
         return JITFunction(function, options)
     except UserError as error:
-        raise error.with_traceback(None) from None
+        raise error.with_traceback(None) from error.__cause__
 
 
 class JITFunction:
@@ -216,7 +216,7 @@ class JITFunction:
         """
         return Launcher(self, grid)
 
-    def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+    def run(self, *args: Any, grid: Any = None, **kwargs: Any) -> Any:
         """Launch on a grid; the same as `kernel[grid](*args, **kwargs)`.
 
         Arrays are written in place. Beside the kernel's arguments it takes `target`, `num_stages`, `timeline`
@@ -234,9 +234,9 @@ class JITFunction:
             return finished(self.ready(args, kwargs, grid)())
         except UserError as error:
             # The place is in the message; frames of ours say nothing to the user.
-            raise error.with_traceback(None) from None
+            raise error.with_traceback(None) from error.__cause__
 
-    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> CompiledKernel:
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel:
         """Compile what a launch with these arguments would run, also for this host, without running it.
 
         In place of an array stands, where there is none yet, the type of its elements: `tl.float32` or torch's.
@@ -261,9 +261,9 @@ class JITFunction:
                 prepare_host(image, target, self._key(spec, target))
             return CompiledKernel(self.source, spec, target, image, self)
         except UserError as error:
-            raise error.with_traceback(None) from None
+            raise error.with_traceback(None) from error.__cause__
 
-    def profile(self, *args: Any, grid: Any, show: bool = True, **kwargs: Any) -> Profile:
+    def profile(self, *args: Any, grid: Any = None, show: bool = True, **kwargs: Any) -> Profile:
         """Launch, and tell where the time went.
 
         Args:
@@ -287,7 +287,7 @@ class JITFunction:
             compiled, sizes, _ = self.prepared(args, kwargs, grid)
             report = finished(self.ready(args, {**kwargs, "timeline": True}, sizes)())
         except UserError as error:
-            raise error.with_traceback(None) from None
+            raise error.with_traceback(None) from error.__cause__
         if not isinstance(report, Run):
             raise LaunchError(f"{self.source.name} is interpreted, which has no times", hint=HINT)
         if not report.cores:
@@ -356,6 +356,7 @@ class JITFunction:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any
     ) -> tuple[Callable[[], Any], bool]:
         """A launch made ready from the beginning, and whether an equal call may get it again."""
+        knobs.warn_of_misspelt()
         spec, arguments, sizes, options = self._prepare(args, kwargs, grid)
         if self.interpreted or knobs.INTERPRET.get():
             plain = partial(run_interpreted, self.source, spec, arguments, sizes)
@@ -490,7 +491,7 @@ class JITFunction:
             check_deadline(image, chosen, wanted.deadline_us, self.source)
             return CompiledKernel(self.source, spec, chosen, image, self)
         except UserError as error:
-            raise error.with_traceback(None) from None
+            raise error.with_traceback(None) from error.__cause__
 
 
 class Launcher:
@@ -506,7 +507,7 @@ class Launcher:
         try:
             return finished(self._kernel.ready(args, kwargs, self._grid)())
         except UserError as error:
-            raise error.with_traceback(None) from None
+            raise error.with_traceback(None) from error.__cause__
 
     def bind(self, *args: Any, **kwargs: Any) -> Bound:
         """The launch with these arguments: a function without arguments, for the tightest loops.
@@ -517,7 +518,7 @@ class Launcher:
         try:
             return Bound(self._kernel.ready(args, kwargs, self._grid), (args, kwargs))
         except UserError as error:
-            raise error.with_traceback(None) from None
+            raise error.with_traceback(None) from error.__cause__
 
     def warmup(self, *args: Any, **kwargs: Any) -> CompiledKernel:
         """Compile what the launch would run; see `JITFunction.warmup`."""
@@ -541,7 +542,7 @@ class Bound:
         try:
             return finished(self._run())
         except UserError as error:
-            raise error.with_traceback(None) from None
+            raise error.with_traceback(None) from error.__cause__
 
 
 @dataclass(frozen=True)

@@ -233,6 +233,33 @@ class tensor_descriptor:  # noqa: N801
     """An annotation of tensor descriptors; it changes nothing."""
 
 
+@dataclass(frozen=True)
+class constexpr_type:  # noqa: N801
+    """The type of a compile-time value: each value has its own."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class tuple_type:  # noqa: N801
+    """The type of a tuple: those of its items; `fields` are the names of a named tuple."""
+
+    types: tuple[Any, ...]
+    fields: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", tuple(self.types))
+
+
+@dataclass(frozen=True)
+class tensor_descriptor_type:  # noqa: N801
+    """The type of a tensor descriptor: that of its blocks, and those of its sizes and strides."""
+
+    block_type: block_type
+    shape_type: tuple_type
+    strides_type: tuple_type
+
+
 ElementType = dtype | pointer_type
 
 void = dtype("void", "void", 0)

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -166,6 +168,24 @@ _RAW = [getattr(os.environ, "encodekey", str)(knob.name) for knob in KNOBS]
 def raw() -> tuple[Any, ...]:
     """The texts of all knobs as they are in the environment; equal ones mean equal values."""
     return tuple(map(_ENVIRONMENT.get, _RAW))
+
+
+_OTHERS = ("DSA_WORKER", "DSA_WORKER_MIB")
+"""Variables of this project that are no knobs: what a driver tells its worker."""
+_unknown: set[str] = set()
+
+
+def warn_of_misspelt() -> None:
+    """Warn, once for each, of variables that differ from a knob's name in a letter or two."""
+    names = [knob.name for knob in KNOBS]
+    for name in os.environ:
+        if not name.startswith("DSA_") or name in _unknown or name in (*names, *_OTHERS):
+            continue
+        _unknown.add(name)
+        near = difflib.get_close_matches(name, names, 1, cutoff=0.85)
+        if near and WARN.get() is not False:
+            text = f"the environment variable {name} is no knob of dsalang; did you mean {near[0]}?"
+            warnings.warn(text, stacklevel=2)
 
 
 def code_key() -> str:

@@ -38,7 +38,7 @@ HINT_PARAMETERS: dict[str, tuple[str, ...]] = {
     "range": (
         "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize", "disable_licm",
     ),
-    "make_block_ptr": ("order",), "reshape": ("can_reorder",), "ravel": ("can_reorder",),
+    "condition": ("disable_licm",), "make_block_ptr": ("order",), "reshape": ("can_reorder",), "ravel": ("can_reorder",),
     **dict.fromkeys(("add", "sub", "mul"), ("sanitize_overflow",)),
     "cat": ("can_reorder",), "softmax": ("ieee_rounding",), "fdiv": ("ieee_rounding",),
 }  # fmt: skip
@@ -132,6 +132,11 @@ def _types() -> Iterator[str]:
         if isinstance(value, dtypes.dtype) and label[0] != "_" and value is not dtypes.void:
             yield f"| `{label}` | {_storage(value)} |"
     yield ""
+    yield "Types of values, for annotations, comparisons and `isinstance`:\n\n| name | |\n| --- | --- |"
+    for label, kind in sorted(vars(dtypes).items()):
+        if isinstance(kind, type) and kind.__module__ == dtypes.__name__:
+            yield f"| `{label}` | {(inspect.getdoc(kind) or '').splitlines()[0]} |"
+    yield ""
 
 
 def _storage(kind: dtypes.dtype) -> str:
@@ -161,6 +166,7 @@ def _refused() -> Iterator[str]:
     for prefix, table in (
         ("tl", refused.REASONS),
         ("tl.extra.cuda", refused.CUDA),
+        ("tl.extra.hip", refused.HIP),
         ("libdevice", refused.LIBDEVICE),
     ):
         for name, reason in sorted(table.items()):

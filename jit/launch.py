@@ -38,6 +38,11 @@ def grid_of(grid: Any, meta: Mapping[str, Any]) -> Grid:
 
     Raises LaunchError for anything else, for negative sizes, and for more than 2**31 - 1 programs.
     """
+    if grid is None:
+        raise LaunchError(
+            "a launch needs a grid, which says how many programs run",
+            hint="kernel[grid](...), or grid=(programs,) beside the arguments of run, warmup and profile",
+        )
     if callable(grid):
         grid = grid(dict(meta))
     sizes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)

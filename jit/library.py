@@ -152,6 +152,12 @@ def to_tensor(x: Any) -> Any:
 
 
 @defined()
+def condition(arg1: Any, disable_licm: bool = False) -> Any:
+    """The condition of a `while`, as it is."""
+    return arg1
+
+
+@defined()
 def squeeze(x: Any, dim: int) -> Any:
     """Remove a dim of size 1."""
     place = _dim(dim, len(x.shape), "squeeze")

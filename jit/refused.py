@@ -13,6 +13,7 @@ ROUNDING = "the machine rounds to nearest even; use the name that ends in _rn"
 REASONS: dict[str, str] = {
     "inline_asm_elementwise": "this machine does not execute GPU assembly; write the operation with tl.* or tl.math.*",
     "make_tensor_map": "use tl.make_tensor_descriptor",
+    "extern_elementwise": "this machine links no foreign code; use tl.extra.libdevice",
 }
 """In `triton.language`."""
 
@@ -30,6 +31,12 @@ CUDA: dict[str, str] = {
     "convert_float16_to_fp8e4b15": NO_GPU,
 }
 """In `triton.language.extra.cuda`."""
+
+HIP: dict[str, str] = {
+    "memrealtime": CUDA["globaltimer"],
+    **{name: CUDA[name] for name in ("smid", "num_threads", "num_warps")},
+}
+"""In `triton.language.extra.hip`."""
 
 LIBDEVICE: dict[str, str] = {
     **{

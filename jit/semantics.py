@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dsalang._backend.dialects import tile
 
 from . import dtypes
@@ -227,6 +229,35 @@ def to_dtype_and_shape(
     if isinstance(operand, Static):
         return constant(em, operand.value, element, shape)
     return broadcast(em, cast(em, operand, element), shape)
+
+
+def converted(number: bool | int | float, element: ElementType) -> bool | int | float:
+    """A Python number as an explicit conversion makes it: what a run-time value of its type would become.
+
+    Integers wrap, floats saturate, NaN is 0.
+
+    >>> converted(300, dtypes.int8), converted(-1, dtypes.uint8), converted(1e10, dtypes.int32)
+    (44, 255, 2147483647)
+    """
+    own = literal_dtype(number)
+    if isinstance(element, pointer_type) or element.kind != "int":
+        return number
+    low, high = element.get_int_min_value(), element.get_int_max_value()
+    if isinstance(number, float):
+        number = float(np.float32(number)) if own == dtypes.float32 else number
+        if math.isnan(number):
+            return 0
+        return low if number <= low else high if number >= high else int(number)
+    return (number - low) % (1 << element.primitive_bitwidth) + low
+
+
+def converted_to(
+    em: Emitter, operand: Value | Static, element: ElementType, shape: tuple[int, ...]
+) -> Value:
+    """As `to_dtype_and_shape`, where the program asks for the conversion."""
+    if isinstance(operand, Static):
+        operand = Static(converted(operand.value, element))
+    return to_dtype_and_shape(em, operand, element, shape)
 
 
 def shape_of_operand(operand: Value | Static) -> tuple[int, ...]:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MAX_STATIC_BITS = 1 << 16
 """Compile-time integers stay below this many bits."""
 
+MAX_TUPLE = 1 << 16
+"""Tuples that an operator makes stay below this many values."""
+
 PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
     "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "<<": operator.lshift,
@@ -47,8 +50,8 @@ def binary(em: Emitter, symbol: str, left: Operand, right: Operand) -> Operand:
     known_right, b = to_python(right)
     if known_left and known_right:
         return fold(symbol, a, b)
-    if isinstance(left, tuple) and isinstance(right, tuple) and symbol == "+":
-        return left + right
+    if isinstance(left, tuple) or isinstance(right, tuple):
+        return _of_tuples(symbol, left, right)
     if symbol == "**":
         return _power(em, left, right)
     x = numeric(left, f"the left side of {symbol}")
@@ -71,6 +74,25 @@ def binary(em: Emitter, symbol: str, left: Operand, right: Operand) -> Operand:
     if symbol in ("//", "%"):
         return _divide(em, symbol, x, y)
     fail(f"the operator {symbol} is not supported in kernels", "matrix products are tl.dot")
+
+
+def _of_tuples(symbol: str, left: Operand, right: Operand) -> Operand:
+    """Tuples are joined by + and repeated by *, as in Python; aggregates are no tuples to the user."""
+    plain = not any(hasattr(type(operand), "__aggregate__") for operand in (left, right))
+    if plain and isinstance(left, tuple) and isinstance(right, tuple) and symbol == "+":
+        return left + right
+    items, (known, count) = (left, to_python(right))
+    if not isinstance(items, tuple):
+        items, (known, count) = right, to_python(left)
+    if plain and symbol == "*" and isinstance(items, tuple) and known and type(count) is int:
+        if len(items) * count <= MAX_TUPLE:
+            return tuple(items) * count
+        fail(f"a tuple of {len(items) * count} values is too long for a kernel")
+    side = "left" if isinstance(left, tuple) else "right"
+    fail(
+        f"the {side} side of {symbol} must be a number or a tile, not "
+        f"{describe(left if side == 'left' else right)}"
+    )
 
 
 def fold(symbol: str, a: Any, b: Any) -> Operand:

@@ -110,23 +110,23 @@ class Tuned:
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         return TunedLauncher(self, grid)
 
-    def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+    def run(self, *args: Any, grid: Any = None, **kwargs: Any) -> Any:
         """Launch on a grid; see `JITFunction.run`."""
         try:
             return self.fn.run(*args, grid=grid, **self.chosen(args, kwargs, grid))
         except UserError as error:
-            raise error.with_traceback(None) from None
+            raise error.with_traceback(None) from error.__cause__
 
-    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> CompiledKernel:
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel:
         """Compile what a launch would run; see `JITFunction.warmup`."""
         return self.fn.warmup(*args, grid=grid, **self.chosen(args, kwargs, grid))
 
-    def profile(self, *args: Any, grid: Any, show: bool = True, **kwargs: Any) -> Profile:
+    def profile(self, *args: Any, grid: Any = None, show: bool = True, **kwargs: Any) -> Profile:
         """Launch, and tell where the time went; see `JITFunction.profile`."""
         try:
             chosen = self.chosen(args, kwargs, grid)
         except UserError as error:
-            raise error.with_traceback(None) from None
+            raise error.with_traceback(None) from error.__cause__
         return self.fn.profile(*args, grid=grid, show=show, **chosen)
 
     def chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
@@ -451,7 +451,7 @@ def autotune(
                 prune_configs_by,
             )
         except UserError as error:
-            raise error.with_traceback(None) from None
+            raise error.with_traceback(None) from error.__cause__
 
     return tuner
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dsalang._backend.image.model import Image
 
-    from .stats import CoreStats, Reason, Roofline, Traffic
+    from .stats import CoreStats, Reason, Roofline, TrafficByArray
 
 
 class Run:
@@ -99,11 +99,11 @@ class Run:
         return f"waiting for {name or 'a credit'}" + (f", line {loc.line}" if loc else "")
 
     @property
-    def hbm(self) -> dict[str, Traffic]:
+    def hbm(self) -> TrafficByArray:
         """Bytes read and written by kernel argument (by array where the argument is unknown)."""
-        from .stats import Traffic  # what a launch does not need is loaded when somebody looks
+        from .stats import Traffic, TrafficByArray  # what launches do not need is loaded on demand
 
-        merged: dict[str, Traffic] = {}
+        merged = TrafficByArray()
         for core in self.cores:
             for label, traffic in core.traffic.items():
                 total = merged.setdefault(label, Traffic())

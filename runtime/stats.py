@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dsalang._backend.errors import LaunchError
 from dsalang._backend.isa.engines import Engine
 
 
@@ -56,6 +57,15 @@ class Traffic:
 
     read: int = 0
     written: int = 0
+
+
+class TrafficByArray(dict[str, Traffic]):
+    """Traffic by the array's name; asking for one that there is none of is the user's error."""
+
+    def __missing__(self, name: str) -> Traffic:
+        raise LaunchError(
+            f"there was no traffic of an array {name!r}", hint=f"arrays are {', '.join(self)}"
+        )
 
 
 @dataclass

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from types import CodeType, FrameType
 
-from dsalang._backend.errors import CompileError, DeviceError, Loc
+from dsalang._backend.errors import CompileError, DeviceError, DsaError, Loc
 
 MARK = "__dsa_interpreted__"
 """A global that functions run by the interpreter have."""
+
+_HERE = __name__.rpartition(".")[0]
 
 
 def here() -> Loc | None:
@@ -25,15 +27,43 @@ def here() -> Loc | None:
     return loc
 
 
+def explained(error: Exception) -> Exception:
+    """What Python says of a mistake in a kernel's text, as an error of the kernel with its place.
+
+    Errors of the interpreter itself, and exceptions of others (a debugger that quits), stay what they are.
+    """
+    if isinstance(error, DsaError) or type(error).__module__ != "builtins":
+        return error
+    loc, first, trace = None, None, error.__traceback__
+    theirs = False  # whether the exception comes from the kernel, not from the interpreter
+    while trace is not None:
+        frame = trace.tb_frame
+        inside = MARK in frame.f_globals
+        if inside:
+            first = first or trace
+            loc = _place(frame.f_code, trace.tb_lineno, trace.tb_lasti, loc)
+        theirs = inside or not frame.f_globals.get("__name__", "").startswith(_HERE)
+        trace = trace.tb_next
+    if loc is None or not theirs:
+        return error
+    found = CompileError(f"{type(error).__name__}: {error}", loc)
+    found.__cause__ = error.with_traceback(first)
+    return found
+
+
 def _loc(frame: FrameType, caller: Loc | None) -> Loc:
-    line, column = frame.f_lineno, 0
+    return _place(frame.f_code, frame.f_lineno, frame.f_lasti, caller)
+
+
+def _place(code: CodeType, line: int, instruction: int, caller: Loc | None) -> Loc:
+    column = 0
     positions = getattr(CodeType, "co_positions", None)
     if positions is not None:  # Python 3.11 and newer
-        for index, (first, _, start, _) in enumerate(positions(frame.f_code)):
-            if index == frame.f_lasti // 2 and first is not None:
+        for index, (first, _, start, _) in enumerate(positions(code)):
+            if index == instruction // 2 and first is not None:
                 line, column = first, start or 0
                 break
-    return Loc(frame.f_code.co_filename, line, column + 1, caller)
+    return Loc(code.co_filename, line, column + 1, caller)
 
 
 def fail(message: str, hint: str = "") -> CompileError:

@@ -19,7 +19,7 @@ from ..names import METHODS as LANGUAGE_METHODS
 from ..source import KernelSource, body_of
 from . import builtins_blocks, builtins_combine, builtins_dot, builtins_math, builtins_shape  # noqa: F401 (they register)
 from .builtins_blocks import InterpBlock
-from .errors import MARK, fail
+from .errors import MARK, explained, fail
 from .memory import InterpMemory, Piece
 from .registry import IMPLEMENTATIONS, METHODS
 from .rewrite import rewrite
@@ -54,6 +54,9 @@ def interpret(
                 rest, x = divmod(number, grid[0])
                 session.program = (x, rest % grid[1], rest // grid[1])
                 function(**arguments)
+    except Exception as error:
+        found = explained(error)
+        raise found from found.__cause__
     finally:
         leave(token)
 
@@ -85,8 +88,12 @@ def _handle(builtin: Builtin, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     try:
         builtin.signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise fail(f"{builtin.name}(): {error}") from None
+        raise fail(f"{builtin.name}(): {error}", f"its signature is {builtin.usage}") from None
     return function(*map(unwrap, args), **{name: unwrap(value) for name, value in kwargs.items()})
+
+
+def _handle_method(builtin: Builtin, owner: Any, *args: Any, **kwargs: Any) -> Any:
+    return _handle(builtin, (owner, *args), kwargs)
 
 
 def _method(builtin: Builtin) -> Callable[..., Any]:
@@ -156,8 +163,8 @@ def _attribute(owner: Any, name: str) -> Any:
         return owner
     if name == "dtype" and is_number(owner):
         return to_tile(owner).dtype
-    if is_number(owner) and name in METHODS:
-        return partial(IMPLEMENTATIONS[name], owner)
+    if name in LANGUAGE_METHODS and (isinstance(owner, InterpTile) or is_number(owner)):
+        return partial(_handle_method, LANGUAGE_METHODS[name], owner)
     return getattr(owner, name)
 
 
@@ -166,12 +173,20 @@ def _assert(condition: Any, message: Any = "") -> None:
     IMPLEMENTATIONS[name](condition, message)
 
 
+def _python(function: Callable[..., Any], *values: Any) -> Any:
+    """Python's own function of what a kernel gives it; what it says of that is the kernel's error."""
+    try:
+        return function(*map(unwrap, values))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise fail(f"{type(error).__name__}: {error}") from None
+
+
 def _extreme(name: str) -> Callable[..., Any]:
     python = getattr(builtins, name[:3])
 
     def run(*values: Any) -> Any:
         if not any(isinstance(v, InterpTile) for v in values):
-            return python(*map(unwrap, values))
+            return _python(python, *values)
         result = values[0]
         for value in values[1:]:
             result = IMPLEMENTATIONS[name](result, value)
@@ -183,7 +198,7 @@ def _extreme(name: str) -> Callable[..., Any]:
 def _converted(python: Any, kind: dtypes.dtype) -> Callable[..., Any]:
     def run(value: Any = python()) -> Any:  # noqa: B008 (int() is 0)
         if not isinstance(value, InterpTile):
-            return python(unwrap(value))
+            return _python(python, value)
         if python is int and is_integer(value):  # int() of an integer keeps its width
             return value
         return cast(value, kind)

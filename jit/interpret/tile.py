@@ -88,6 +88,12 @@ class InterpTile:
             raise fail(f"a value of type {self.dtype} is used as an integer")
         return int(self._python())
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise fail(
+            "a tile's elements cannot be assigned: tiles are values",
+            "make a new tile with tl.where, or write to memory with tl.store",
+        )
+
     def __iter__(self) -> Any:
         raise fail("tiles cannot be iterated over")
 
@@ -196,16 +202,16 @@ def to_tile(value: Any, kind: dtype | None = None) -> InterpTile:
     except promote.PromotionError as error:
         raise fail(str(error)) from None
     if own.is_floating():
-        return InterpTile(_from_float(float(value), kind or own), kind or own)
+        return InterpTile(_from_float(float(value), own, kind or own), kind or own)
     data = np.asarray(value, numeric.STORAGE[own.name])
     return cast(InterpTile(data, own), kind or own)
 
 
-def _from_float(value: float, kind: dtype) -> Array:
+def _from_float(value: float, own: dtype, kind: dtype) -> Array:
     with numeric.quiet():
         if kind.is_floating():
             return numeric.narrow64(np.asarray(value, np.float64), kind)
-        return numeric.convert(np.asarray(value, np.float32), dtypes.float32, kind)
+        return numeric.convert(np.asarray(value, numeric.STORAGE[own.name]), own, kind)
 
 
 def cast(value: InterpTile, kind: ElementType) -> InterpTile:

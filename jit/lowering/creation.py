@@ -8,7 +8,7 @@ from dsalang._backend.dialects import tile
 
 from .. import dtypes, semantics
 from ..parse.emit import Emitter
-from ..semantics import constant, numeric, to_dtype_and_shape
+from ..semantics import constant, converted_to, numeric
 from ..values import (
     Operand,
     Static,
@@ -71,7 +71,7 @@ def full(em: Emitter, shape: Operand, value: Operand, dtype: Operand) -> Operand
     number = numeric(value, "the value of full")
     if isinstance(number, Value) and number.shape:
         fail(f"the value of full must be a scalar, not {number.type}", "use tl.broadcast_to")
-    return to_dtype_and_shape(em, number, element, static_shape(shape, "the shape of full"))
+    return converted_to(em, number, element, static_shape(shape, "the shape of full"))
 
 
 def cast(
@@ -89,7 +89,7 @@ def cast(
     if isinstance(number, Static):
         if static_bool(bitcast, "bitcast"):
             fail("bitcast takes a run-time value, not a number")
-        return constant(em, number.value, element)
+        return converted_to(em, number, element, ())
     if static_bool(bitcast, "bitcast"):
         return semantics.bitcast(em, number, element)
     return semantics.cast(em, number, element)

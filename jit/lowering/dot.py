@@ -11,7 +11,7 @@ from dsalang._backend.dialects import tile
 from .. import dtypes
 from ..dtypes import ElementType, dtype
 from ..parse.emit import Emitter
-from ..semantics import cast, numeric, to_dtype_and_shape
+from ..semantics import cast, converted_to, numeric
 from ..values import (
     Operand,
     Static,
@@ -68,7 +68,7 @@ def accumulator(
         fail(f"acc of dot has shape {shape_text(given.shape)}, the product {shape_text(shape)}")
     if isinstance(given, Static) and given.value == 0:
         return None
-    return to_dtype_and_shape(em, given, inner, shape).ssa
+    return converted_to(em, given, inner, shape).ssa
 
 
 def _check_types(a: Value, b: Value) -> None:

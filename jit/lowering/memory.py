@@ -14,10 +14,9 @@ from ..semantics import (
     broadcast,
     cast,
     common_shape,
-    literal_dtype,
+    converted_to,
     numeric,
     shape_of_operand,
-    to_dtype_and_shape,
 )
 from ..values import (
     NONE,
@@ -135,21 +134,9 @@ def load(
         given = numeric(other, "other of load")
         _check_shape(given, ptr, "other of load")
         if not (isinstance(given, Static) and _is_plain_zero(given.value)):
-            fill = _data(em, given, element, ptr.shape)
+            fill = converted_to(em, given, element, ptr.shape)
     op = em.add(tile.LoadOp(ptr.ssa, wanted.ssa if wanted else None, fill.ssa if fill else None))
     return Value(op.result, element, ptr.shape)
-
-
-def _data(
-    em: Emitter, given: Value | Static, element: ElementType, shape: tuple[int, ...]
-) -> Value:
-    """What goes to memory, in the type of the memory: an integer that is too large wraps, as in Triton."""
-    if isinstance(given, Static) and isinstance(element, dtype) and element.kind == "int":
-        number = given.value
-        if isinstance(number, int) and literal_dtype(number) != element:
-            low = element.get_int_min_value()
-            given = Static((number - low) % (1 << element.primitive_bitwidth) + low)
-    return to_dtype_and_shape(em, given, element, shape)
 
 
 def _is_plain_zero(number: bool | int | float) -> bool:
@@ -177,7 +164,7 @@ def store(
         ptr = _widen(em, broadcast(em, ptr, shape), mask)
     _check_shape(given, ptr, "the value of store")
     wanted = _mask(em, mask, ptr, "store")
-    data = _data(em, given, element, ptr.shape)
+    data = converted_to(em, given, element, ptr.shape)
     em.add(tile.StoreOp(ptr.ssa, data.ssa, wanted.ssa if wanted else None))
     return Static(None)
 
@@ -198,7 +185,7 @@ def _atomic(kind: str) -> Callable[..., Operand]:
         _check_shape(given, ptr, f"the value of {name}")
         _check_hints(name, sem, scope)
         wanted = _mask(em, mask, ptr, name)
-        data = _data(em, given, element, ptr.shape)
+        data = converted_to(em, given, element, ptr.shape)
         op = em.add(
             tile.AtomicOp(full_kind, ptr.ssa, data.ssa, None, wanted.ssa if wanted else None)
         )
@@ -242,8 +229,8 @@ def atomic_cas(
     data = numeric(val, "the value of atomic_cas")
     for given, what in ((compare, "cmp of atomic_cas"), (data, "the value of atomic_cas")):
         _check_shape(given, ptr, what)
-    old = _data(em, compare, element, ptr.shape)
-    new = _data(em, data, element, ptr.shape)
+    old = converted_to(em, compare, element, ptr.shape)
+    new = converted_to(em, data, element, ptr.shape)
     op = em.add(tile.AtomicOp("cas", ptr.ssa, new.ssa, old.ssa, None))
     return Value(op.result, element, ptr.shape)
 

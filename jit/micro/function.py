@@ -286,7 +286,7 @@ def microkernel(
         try:
             return MicrokernelFunction(fn, op, results, in_place, flags, tolerance)
         except CompileError as error:
-            raise error.with_traceback(None) from None
+            raise error.with_traceback(None) from error.__cause__
 
     return make if function is None else make(function)
 

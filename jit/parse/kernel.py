@@ -59,7 +59,7 @@ def parse(
             division.warn(context.em.divisions)
         return module
     except UserError as error:
-        raise error.with_traceback(None) from None
+        raise error.with_traceback(None) from error.__cause__
     except RecursionError:
         raise source.too_deep() from None
     except Exception as error:

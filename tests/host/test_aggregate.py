@@ -109,11 +109,35 @@ def nothing(out):
     tl.store(out, Pair(1.0, 2.0).third)
 
 
-def test_mistakes():
-    out = np.zeros(1, np.float32)
-    for bad, message in ((wrong, "Pair\\(\\)"), (unknown, "no field 'third'"), (nothing, "third")):
-        with pytest.raises(CompileError, match=message):
-            bad[1](out)
+@dsa.jit
+def repeated(out):
+    tl.store(out, (Pair(1.0, 2.0) * 2)[3])
+
+
+@dsa.jit
+def joined(out):
+    tl.store(out, (Pair(1.0, 2.0) + Pair(3.0, 4.0))[3])
+
+
+@dsa.jit
+def assigned(out):
+    pair = Pair(1.0, 2.0)
+    pair.first = 3.0
+
+
+@pytest.mark.parametrize("interpret", ["0", "1"])
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (wrong, "third"), (unknown, "no field 'third'"), (nothing, "third"), (repeated, r"\*"), (joined, r"\+"),
+        (assigned, "attribute"),
+    ],
+)  # fmt: skip
+def test_mistakes(bad, message, interpret, monkeypatch):
+    monkeypatch.setenv("DSA_INTERPRET", interpret)
+    with pytest.raises(CompileError, match=message) as error:
+        bad[1](np.zeros(1, np.float32))
+    assert error.value.loc.file == __file__
 
 
 def test_the_cache_sees_the_class():

@@ -70,6 +70,11 @@ def test_names(installed):
     assert properties["multiprocessor_count"] >= 1 and properties["max_shared_mem"] > 0
     assert triton.runtime.driver.active.get_current_target().backend == "cpu"
     assert compat.install() is installed
+    assert hasattr(triton.language.standard, "_elementwise_max")
+    assert triton.language.tuple_type((dsa.int32,)).types == (dsa.int32,)
+    with pytest.raises(dsa.UserError, match=r"triton\.compile") as error:
+        triton.compile("source")
+    assert "kernel.compile" in error.value.hint
 
 
 def test_another_triton_is_not_replaced_unasked(installed):

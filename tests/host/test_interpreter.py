@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import traceback
 
 import ml_dtypes
 import numpy as np
@@ -388,7 +389,7 @@ def test_breakpoints_stop_in_the_users_file(monkeypatch):
         ("tl.exp(n)", "exp needs floats, not int32"),
         ("tl.arange(0, 4)[4]", "cannot index a tile of shape"),
         ("tl.arange(0, 4).nope", "tiles have no attribute 'nope'"),
-        ("bool(tl.arange(0, 4)) and max()", "expected"),
+        ("bool(tl.arange(0, 4)) and max()", "TypeError: max expected"),
         ("tl.dot(tl.zeros((2, 3), tl.float32), tl.zeros((2, 3), tl.float32))", "inner dims differ"),
         ("tl.zeros((2, 3), tl.float8e4b15)", "the machine has no fp8e4b15"),
         ("tl.sum(tl.arange(0, 4), axis=2)", "axis 2 is out of range"),
@@ -404,11 +405,20 @@ def test_mistakes(body, message, tmp_path):
     )
     scope = {}
     exec(compile(path.read_text(), str(path), "exec"), scope)
-    if message == "expected":  # plain Python errors stay what they are
-        with pytest.raises(TypeError):
-            scope["kernel"][1](np.zeros(4, np.float32), 7)
-        return
     with pytest.raises(CompileError) as error:
         scope["kernel"][1](np.zeros(4, np.float32), 7)
     assert re.search(message, error.value.message)
     assert error.value.loc.line == 5
+
+
+def test_what_python_says_is_the_cause_of_an_error_of_the_kernel():
+    @dsa.jit(interpret=True)
+    def kernel(x):
+        first, second, third = 1, 2  # no such third
+        tl.store(x, first + second + third)
+
+    with pytest.raises(CompileError, match="ValueError: not enough values") as error:
+        kernel[1](np.zeros(4, np.float32))
+    assert isinstance(error.value.__cause__, ValueError)
+    names = [frame.name for frame in traceback.extract_tb(error.value.__cause__.__traceback__)]
+    assert names == ["kernel"]

@@ -53,6 +53,20 @@ SAME = [
     ("tl.atomic_xchg(p + i, -129)", "i8 i8"), ("tl.atomic_and(p + i, 0x1F0F)", "u8 u8"),
     ("tl.atomic_cas(p + i, 257, 400)", "u8 u8"),
     ("tl.store(out + i, tl.sum(tl.dot(x.reshape(2, 4), y.reshape(4, 2))) + i)", "i8 i8"),
+    *(
+        (f"tl.store(out + i, {conversion}.to(tl.int64).to(tl.int32))", "i8 i8")
+        for number, kinds in (
+            ("300", "int8 uint8"), ("-1", "uint8 uint64"), ("2**40 + 7", "int16 int32 uint32"), ("-1e10", "int8 uint16 int32"),
+            ("1e300", "int8 uint8 int64"), ("1e-300", "int1 int8"), ("16777217.0", "int32"), ("float('nan')", "int32 uint8"),
+        )
+        for kind in kinds.split()
+        for conversion in (f"tl.cast({number}, tl.{kind})", f"tl.full([{N}], {number}, tl.{kind})")
+    ),
+    ("tl.store(out + i, ((x, 2) * 2 + (y,))[4] + len(3 * (x, y)))", "i8 i8"),
+    ("tl.store(out + i, tl.reduce(x.reshape(2, 4), 1, tl.standard._elementwise_max)[0])", "i32 i8"),
+    ("tl.store(out + i, tl.reduce((x, i), 0, tl.standard._argmax_combine_tie_break_left)[1])", "i32 i8"),
+    ("tl.store(out + i, tl.reduce((x, i), 0, tl.standard._argmin_combine_tie_break_left)[1])", "i32 i8"),
+    ("n = 0\n    while tl.condition(n < 3, disable_licm=True):\n        n += 1\n    tl.store(out + i, x + n)", "i32 i8"),
     ("tl.store(out + i, (tl.cast(0.1, tl.float64) * 1073741824.0).to(tl.int32))", "i8 i8"),
 ]  # fmt: skip
 REFUSED = [
@@ -63,6 +77,13 @@ REFUSED = [
     ),
     ("tl.store(out, tl.sum(tl.dot(x.reshape(2, 4), y.reshape(4, 2), tl.zeros((2, 2), tl.float32))))", "i8 i8", "accumulates in int32"),
     ("tl.store(out, tl.sum(tl.dot(x.reshape(2, 4).to(tl.float64), y.reshape(4, 2).to(tl.float64), tl.zeros((2, 2), tl.float32))))", "i8 i8", "accumulates in fp64"),
+    ("tl.full([8], 2**70, tl.int8)", "i8 i8", "does not fit"),
+    ("tl.store(out + i, x + 300)", "i8 i8", "300"),
+    ("tl.store(out + i, (x, y)[2])", "i8 i8", "out of range"),
+    ("a, b, c = (x, y)", "i8 i8", "unpack"),
+    ("x[0] = 1", "i8 i8", "elements cannot be assigned"),
+    ("x.sum(0, 1, 2, 3, 4, 5, 6)", "i8 i8", "sum(): too many positional arguments"),
+    ("x.nope", "i8 i8", "no attribute 'nope'"),
     *((f"tl.atomic_{op}(p + i, x)", "i1 i1", "does not apply to int1") for op in ("add", "max", "or", "xchg")),
     ("tl.atomic_cas(p + i, x, y)", "i1 i1", "does not apply to int1"),
 ]  # fmt: skip

@@ -55,3 +55,21 @@ def test_no_other_variable_is_read():
                 if "environ" in line or "getenv" in line:
                     assert path.name == "knobs.py", f"{path}: {line}"
     assert known
+
+
+def test_a_misspelt_knob_is_named_once(monkeypatch):
+    monkeypatch.setenv("DSA_EMULATR", "fast")
+    monkeypatch.setenv("DSA_OTHER_PROGRAM", "1")
+    monkeypatch.setattr(knobs, "_unknown", set())
+    with pytest.warns(UserWarning, match="DSA_EMULATR is no knob.*DSA_EMULATOR") as caught:
+        knobs.warn_of_misspelt()
+        knobs.warn_of_misspelt()
+    assert len(caught) == 1
+
+
+def test_no_warning_where_none_is_wanted(monkeypatch, recwarn):
+    monkeypatch.setenv("DSA_EMULATR", "fast")
+    monkeypatch.setenv("DSA_WARN", "0")
+    monkeypatch.setattr(knobs, "_unknown", set())
+    knobs.warn_of_misspelt()
+    assert not recwarn.list

@@ -394,5 +394,12 @@ def test_small_slips_around_a_launch():
     with pytest.raises(LaunchError, match="no engine 'XX'") as caught:
         twice[1](X, out(), 8, BLOCK=8).utilisation("XX")
     assert "LD, ST, MM, VE, CORE" in caught.value.hint
+    with pytest.raises(LaunchError, match="no traffic of an array 'nope'") as caught:
+        _ = twice[1](X, out(), 8, BLOCK=8).hbm["nope"]
+    assert "arrays are x" in caught.value.hint
+    tuned = dsa.autotune([dsa.Config({})], key=[])(twice)
+    for start in (twice.run, twice.warmup, twice.profile, tuned.run, tuned.warmup, tuned.profile):
+        with pytest.raises(LaunchError, match="needs a grid"):
+            start(X, out(), 8, BLOCK=8)
     array = dsa.to_device(np.zeros((2, 3), np.float32))
     assert (array.size, array.ndim) == (6, 2)
