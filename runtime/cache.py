@@ -13,13 +13,14 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsalang._backend.errors import ImageError
 
 from .files import write_atomically
+from .locks import locked
 
 if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
@@ -158,10 +159,8 @@ class Cache:
         return data
 
     def _write(self, key: str, suffix: str, data: bytes) -> None:
-        path = self.path(key, suffix)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, data)
+            self._put(os.path.join(self.folder, key[:2]), f"{key}{suffix}", data)
         except OSError as error:
             self._unusable(error)
             return
@@ -172,6 +171,15 @@ class Cache:
             from .cache_limit import trim
 
             trim(self.folder, self.max_bytes)
+
+    @staticmethod
+    def _put(folder: str, name: str, data: bytes) -> None:
+        path = os.path.join(folder, name)
+        try:
+            write_atomically(path, data)
+        except FileNotFoundError:  # the first of its folder
+            os.makedirs(folder, exist_ok=True)
+            write_atomically(path, data)
 
     def info(self) -> CacheInfo:
         """Number of the images; their size with that of what goes with them."""
@@ -199,25 +207,15 @@ class Cache:
     @contextmanager
     def _locked(self, key: str) -> Iterator[bool]:
         """Hold the lock of a key; yields whether another process may have made the image meanwhile."""
-        import filelock  # a process that finds everything in the cache needs no locks
-
-        lock = None
-        try:
-            folder = self.folder / "locks"
-            folder.mkdir(parents=True, exist_ok=True)
-            # One file per key would pile up; two keys that share one only wait for each other.
-            candidate = filelock.FileLock(folder / f"{key[:2]}.lock")
-            candidate.acquire(timeout=self.lock_seconds)
-            lock = candidate
-        except filelock.Timeout:
-            pass
-        except (OSError, NotImplementedError) as error:
-            self._unusable(error)
-        try:
-            yield lock is not None
-        finally:
-            if lock is not None:
-                lock.release()
+        path = self.folder / "locks" / f"{key[:2]}.lock"
+        # One file per key would pile up; two keys that share one only wait for each other.
+        with ExitStack() as stack:
+            held = False
+            try:
+                held = stack.enter_context(locked(path, self.lock_seconds))
+            except (OSError, NotImplementedError) as error:
+                self._unusable(error)
+            yield held
 
     def _unusable(self, error: Exception) -> None:
         if not self._warn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from dsalang._backend.errors import LaunchError
@@ -22,16 +23,21 @@ def write_for_user(path: str | Path, data: bytes, what: str) -> Path:
         ) from None
 
 
-def write_atomically(path: Path, data: bytes) -> Path:
+def write_atomically(path: str | Path, data: bytes) -> Path:
     """Write a file by a rename, so that a killed process or a full disk leaves the old one or none.
 
     Raises OSError when the place cannot be written.
     """
+    # Without pathlib, whose objects take longer to make than the system calls.
+    folder, name = os.path.split(path)
     # Processes of several containers may share the folder, and the numbers of processes and threads.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(6).hex()}.tmp")
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(6).hex()}.tmp")
     try:
-        temporary.write_bytes(data)
+        with open(temporary, "wb") as file:
+            file.write(data)
         os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return Path(path)

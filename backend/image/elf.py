@@ -54,13 +54,12 @@ def link_image(image: Image) -> Image:
         image,
         code=linker.memory(obj, image.code_address),
         entry=_entry(obj),
-        file=bytes(data),
-    )
+    ).stored_in(bytes(data))
 
 
 def save(image: Image) -> bytes:
     """The image as a file."""
-    if image.file and load(image.file) == image:
+    if image.file:
         return image.file
     linked = link_image(image)
     if linked != image:
@@ -111,13 +110,12 @@ def load(data: bytes) -> Image:
         code_address=meta.code_address,
         entry=_entry(obj),
         glue=_inflate(_contents(obj, ".dsa.glue")),
-        file=bytes(data),
         timing=meta.timing,
         residency=meta.residency,
         choices=meta.choices,
     )
     _check_numbers(image)
-    return image
+    return image.stored_in(bytes(data))
 
 
 def _contents(obj: Object, name: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 
 from ..errors import Loc
@@ -138,7 +139,8 @@ class Image:
         code: RV64 machine code, issue calls already linked to custom-0; `entry` is the offset of dsa_kernel;
             code is position dependent and meant to be at `code_address` (constants behind the code included).
         glue: the LLVM IR of the same glue without a target triple, for the host.
-        file: the ELF object that `code` stands in; made when the image is linked or loaded.
+        file: the ELF object that `code` stands in; made when the image is linked or loaded. An image made by
+            changing another one (`dataclasses.replace`) has none.
         choices: where microkernels could run, and whether they do.
         timing: the static schedule, None for an image whose instructions start as soon as flags allow.
         residency: what stays in SRAM between launches, None when nothing does.
@@ -159,10 +161,16 @@ class Image:
     code_address: int
     entry: int
     glue: str
-    file: bytes = field(default=b"", repr=False, compare=False)
+    file: bytes = field(default=b"", init=False, repr=False, compare=False)
     timing: Timing | None = None
     residency: Residency | None = None
     choices: tuple[Choice, ...] = ()
+
+    def stored_in(self, file: bytes) -> Image:
+        """The same image with the file that it was just written to or read from."""
+        image = copy(self)
+        object.__setattr__(image, "file", file)
+        return image
 
     @property
     def working_bytes(self) -> int:

@@ -11,7 +11,8 @@ from dsalang._backend.target import Target
 
 from ..memory import Memory
 from ..report import Run
-from ..rv64 import Block, ControlCore
+from ..rv64 import ControlCore
+from ..rv64_blocks import Block
 from ..stats import CoreStats
 from .core import Control, CoreRun
 from .options import Options

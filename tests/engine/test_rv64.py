@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from dsalang._backend.errors import DeviceError, ImageError
 from dsalang._backend.isa.rv64 import BY_MNEMONIC, ROWS, Row, custom_0
+from dsalang._runtime import rv64_blocks
 from dsalang._runtime.rv64 import ControlCore
 
 from .machine import Program
@@ -93,11 +95,15 @@ def test_same_registers_and_memory_as_unicorn(words: list[int], values: list[int
     nop = 0x13
     code = [*words, nop, nop, RET]
     code_bytes = b"".join(w.to_bytes(4, "little") for w in code) + data
-    core = core_for([], code=code_bytes)
-    core.registers[4] = BASE + 4 * len(code)
-    core.registers[5:16] = values
-    start = list(core.registers)
-    finish(core)
+    at = BASE + 4 * len(code)
+    cores = [core_for([], code=code_bytes) for _ in range(2)]
+    for core in cores:
+        core.registers[4] = at
+        core.registers[5:16] = values
+    start = list(cores[0].registers)
+    finish(cores[0])  # interpreted
+    with patch.object(rv64_blocks, "OFTEN", 0):  # translated
+        finish(cores[1])
 
     machine = unicorn.Uc(unicorn.UC_ARCH_RISCV, unicorn.UC_MODE_RISCV64)
     machine.mem_map(BASE, 0x10000)
@@ -106,12 +112,12 @@ def test_same_registers_and_memory_as_unicorn(words: list[int], values: list[int
     for number in range(1, 32):
         machine.reg_write(first + number, start[number])
     machine.emu_start(BASE, BASE + 4 * (len(code) - 1))
-    assert [machine.reg_read(first + n) for n in range(32)] == core.registers
-    at = BASE + 4 * len(code)
-    ours = b"".join(
-        (v & (1 << 64) - 1).to_bytes(8, "little") for v in core.values(at, DATA_BYTES // 8)
-    )
-    assert bytes(machine.mem_read(at, DATA_BYTES)) == ours
+    for core in cores:
+        assert [machine.reg_read(first + n) for n in range(32)] == core.registers
+        ours = b"".join(
+            (v & (1 << 64) - 1).to_bytes(8, "little") for v in core.values(at, DATA_BYTES // 8)
+        )
+        assert bytes(machine.mem_read(at, DATA_BYTES)) == ours
 
 
 def test_calls_carry_arguments_and_results() -> None:
@@ -131,7 +137,7 @@ def test_calls_carry_arguments_and_results() -> None:
 def test_a_loop_and_a_jump_and_link() -> None:
     addi, jalr = BY_MNEMONIC["addi"], BY_MNEMONIC["jalr"]
     core = core_for([
-        encode(addi, 5, 0, 0, 10),                        # t0 = 10
+        encode(addi, 5, 0, 0, 40),                        # t0 = 40: translated on the way
         encode(addi, 6, 6, 0, 3),                         # t1 += 3
         encode(addi, 5, 5, 0, -1),
         encode(BY_MNEMONIC["bne"], 0, 5, 0, -8),
@@ -141,7 +147,7 @@ def test_a_loop_and_a_jump_and_link() -> None:
         RET,
     ])  # fmt: skip
     finish(core)
-    assert core.registers[6] == 30
+    assert core.registers[6] == 120
     assert core.registers[7] == BASE + 24
 
 

@@ -109,15 +109,15 @@ def test_second_reader_notices_another_program() -> None:
     image = Launched(CASES["add_odd"]()).image
     found = read_program(image)
     assert (found.memory, found.entry - found.address) == (image.code, image.entry)
-    for change in (
-        {"code": bytes(len(image.code))},
-        {"entry": image.entry + 4},
-        {"file": image.file[: len(image.file) // 2]},
-        {"file": b""},
-        {"file": b"\x7fELF" + bytes(60)},
+    for other in (
+        dataclasses.replace(image, code=bytes(len(image.code))).stored_in(image.file),
+        dataclasses.replace(image, entry=image.entry + 4).stored_in(image.file),
+        image.stored_in(image.file[: len(image.file) // 2]),
+        image.stored_in(b""),
+        image.stored_in(b"\x7fELF" + bytes(60)),
     ):
         with pytest.raises(ImageError):
-            read_program(dataclasses.replace(image, **change))
+            read_program(other)
 
 
 def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
