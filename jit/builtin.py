@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from dsalang._backend.errors import UserError
@@ -53,6 +54,14 @@ class Builtin:
         object.__setattr__(self, "__doc__", self.doc)
         object.__setattr__(self, "__name__", self.name)
         object.__setattr__(self, "__signature__", self.signature)
+
+    @cached_property
+    def plain(self) -> dict[str, Any] | None:
+        """The defaults of the parameters (`Parameter.empty`: it has none); None where there are `*args` or the like."""
+        params = self.signature.parameters.values()
+        if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in params):
+            return None
+        return {p.name: p.default for p in params}
 
     @property
     def usage(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import hashlib
 from functools import cache
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from .folder import open_cache
 from .micro import registry
 from .source import KernelSource
 from .specialize import Specialization
+from .syntax import walk
 from .version import compiler_version
 
 if TYPE_CHECKING:
@@ -76,19 +78,16 @@ def canonical(source: KernelSource) -> str:
 
 
 def _canonical(source: KernelSource) -> str:
-    import copy
-
     import astunparse  # takes long to import
 
-    tree = copy.deepcopy(source.tree)
+    tree = copy.copy(source.tree)
     tree.decorator_list = []
     first = tree.body[0]
     if isinstance(first, ast.Expr) and isinstance(getattr(first.value, "value", None), str):
         tree.body = tree.body[1:] or [ast.copy_location(ast.Pass(), first)]
     places = [
         f"{node.lineno}:{node.col_offset}"
-        for statement in tree.body
-        for node in ast.walk(statement)
+        for node in walk(*tree.body)
         if isinstance(node, (ast.expr, ast.stmt))
     ]
     text = str(astunparse.unparse(tree)).strip()

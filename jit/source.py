@@ -19,6 +19,7 @@ from .constexpr import ConstexprFunction, constexpr
 from .dtypes import dtype, pointer_type
 from .executed import executed_source
 from .prompt import typed_source
+from .syntax import children, walk
 
 EMPTY = inspect.Parameter.empty
 """Default of a parameter that has none."""
@@ -231,7 +232,7 @@ class _Cells(Mapping[str, Any]):
 def _names_read(root: ast.AST) -> Iterator[tuple[str, ...]]:
     """Names that are read, each with the attributes after it."""
     owners: set[ast.AST] = set()
-    for node in ast.walk(root):
+    for node in walk(root):
         if node in owners:
             continue
         path: list[str] = []
@@ -256,7 +257,7 @@ def _assigned(function: ast.FunctionDef) -> set[str]:
             outside.update(node.names)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
-        pending.extend(ast.iter_child_nodes(node))
+        pending += children(node)
     return found - outside
 
 

@@ -10,6 +10,8 @@ import dataclasses
 import json
 import types
 import typing
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 from ..errors import ImageError, Loc
@@ -50,55 +52,63 @@ class Meta:
 
 def dump(meta: Meta) -> bytes:
     """The JSON text."""
-    return json.dumps(_plain(meta), separators=(",", ":"), sort_keys=True).encode()
+    return json.dumps(meta, separators=(",", ":"), sort_keys=True, default=_fields).encode()
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(entry) for entry in value]
-    if dataclasses.is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    return value
+def _fields(value: Any) -> dict[str, Any]:
+    kind: Any = type(value)
+    return {name: getattr(value, name) for name in _readers(kind)}
 
 
 def parse(text: bytes) -> Meta:
     """The metadata of a JSON text. Raises ImageError when it is not exactly what `dump` writes."""
     try:
-        data = json.loads(text)
-        meta: Meta = _typed(data, Meta, 0)
+        meta: Meta = _object(Meta, json.loads(text), 0)
     except (ValueError, RecursionError) as error:
         raise ImageError(f"damaged image: metadata: {error}") from None
     return meta
 
 
-_HINTS: dict[type, dict[str, Any]] = {}
+Reader = Callable[[Any, int], Any]
+"""Makes a value of one type from JSON, at some depth. Raises ValueError for anything else."""
 
 
-def _typed(value: Any, type_: Any, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise ValueError("nested too deeply")
+@cache
+def _readers(type_: Any) -> dict[str, Reader]:
+    """How the fields of a data class are read."""
+    return {name: _reader(hint) for name, hint in typing.get_type_hints(type_).items()}
+
+
+@cache
+def _reader(type_: Any) -> Reader:
     origin = typing.get_origin(type_)
     if origin in (types.UnionType, typing.Union):
         (inner,) = (arm for arm in typing.get_args(type_) if arm is not types.NoneType)
-        return None if value is None else _typed(value, inner, depth)
+        read = _reader(inner)
+        return lambda value, depth: None if value is None else read(value, depth)
     if origin is tuple:
-        if not isinstance(value, list):
-            raise ValueError(f"{value!r:.80} is not a list")
-        entry_type = typing.get_args(type_)[0]
-        return tuple(_typed(entry, entry_type, depth + 1) for entry in value)
-    if dataclasses.is_dataclass(type_):
-        return _object(value, type_, depth)
+        return partial(_list, _reader(typing.get_args(type_)[0]))
+    return partial(_object if dataclasses.is_dataclass(type_) else _scalar, type_)
+
+
+def _object(type_: Any, value: Any, depth: int) -> Any:
+    readers = _readers(type_)
+    if depth > MAX_DEPTH:
+        raise ValueError("nested too deeply")
+    if not isinstance(value, dict) or value.keys() != readers.keys():
+        raise ValueError(f"{value!r:.80} is not a {type_.__name__}")
+    return type_(**{name: read(value[name], depth + 1) for name, read in readers.items()})
+
+
+def _list(read: Reader, value: Any, depth: int) -> Any:
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r:.80} is not a list")
+    return tuple([read(entry, depth + 1) for entry in value])
+
+
+def _scalar(type_: type, value: Any, depth: int) -> Any:
     if type(value) is not type_:
         raise ValueError(f"{value!r:.80} is not of type {type_.__name__}")
-    if type_ is int and not -(1 << 63) <= value < 1 << 64:
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
         raise ValueError(f"{value!r:.80} is too big")
     return value
-
-
-def _object(value: Any, type_: Any, depth: int) -> Any:
-    if type_ not in _HINTS:
-        _HINTS[type_] = typing.get_type_hints(type_)
-    hints = _HINTS[type_]
-    if not isinstance(value, dict) or set(value) != set(hints):
-        raise ValueError(f"{value!r:.80} is not a {type_.__name__}")
-    return type_(**{name: _typed(value[name], hint, depth + 1) for name, hint in hints.items()})

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 CUSTOM_0 = 0x0B
@@ -129,6 +130,8 @@ def _signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
+# Kernels have many words in common: those of the stack, of calls, of small constants.
+@lru_cache(maxsize=4096)
 def decode_rv64(word: int) -> Decoded | None:
     """The instruction of a 32-bit word, None when it is not RV64IM or custom-0.
 

@@ -165,6 +165,9 @@ def bind_builtin(
     builtin: Builtin, args: tuple[Operand, ...], kwargs: dict[str, Operand]
 ) -> dict[str, Operand]:
     """The arguments of a builtin by parameter name, defaults filled in."""
+    plainly = _bind_plainly(builtin, args, kwargs)
+    if plainly is not None:
+        return plainly
     try:
         bound = builtin.signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -177,6 +180,26 @@ def bind_builtin(
             arguments[name] = ()
         else:
             arguments[name] = wrap(parameter.default)
+    return arguments
+
+
+def _bind_plainly(
+    builtin: Builtin, args: tuple[Operand, ...], kwargs: dict[str, Operand]
+) -> dict[str, Operand] | None:
+    """The same for the usual call, without `inspect`, which is slow; None for one that is unusual or wrong."""
+    defaults = builtin.plain
+    if defaults is None or len(args) > len(defaults):
+        return None
+    arguments = dict(zip(defaults, args))
+    for name, value in kwargs.items():
+        if name in arguments or name not in defaults:
+            return None
+        arguments[name] = value
+    for name, default in defaults.items():
+        if name not in arguments:
+            if default is EMPTY:
+                return None
+            arguments[name] = wrap(default)
     return arguments
 
 

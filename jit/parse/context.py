@@ -16,6 +16,7 @@ from dsalang._backend.errors import CompileError, Loc
 
 from ..micro.plan import Plan
 from ..source import KernelSource
+from ..syntax import children
 from ..values import Operand, Undefined, fail, wrap
 from .emit import Emitter
 
@@ -135,7 +136,7 @@ class Context:
 def assigned_names(nodes: list[ast.stmt]) -> list[str]:
     """The names that statements assign, in order of first appearance (nested functions excluded)."""
     names: dict[str, None] = {}
-    work: deque[ast.AST] = deque(nodes)  # breadth first, as ast.walk
+    work: deque[ast.AST] = deque(nodes)  # breadth first, as `walk`
     while work:
         node = work.popleft()
         if isinstance(node, ast.FunctionDef):
@@ -145,5 +146,5 @@ def assigned_names(nodes: list[ast.stmt]) -> list[str]:
             continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
             names.setdefault(node.id)
-        work.extend(ast.iter_child_nodes(node))
+        work.extend(children(node))
     return list(names)

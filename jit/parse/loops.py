@@ -11,6 +11,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from .. import semantics
 from ..semantics_operators import binary
+from ..syntax import walk
 from ..values import (
     NONE,
     Operand,
@@ -47,18 +48,14 @@ def _invariant_names(body: list[ast.stmt], assigned: list[str]) -> set[str]:
     candidates = set(assigned)
     plain: set[ast.Name] = set()
     for statement in body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if not (isinstance(node, ast.Assign) and len(node.targets) == 1):
                 continue
             target = node.targets[0]
             simple = all(
-                isinstance(
-                    n,
-                    ast.Constant | ast.Name | ast.BinOp | ast.UnaryOp | ast.Attribute
-                    | ast.operator | ast.unaryop | ast.expr_context,
-                )
-                for n in ast.walk(node.value)
-            )  # fmt: skip
+                isinstance(n, ast.Constant | ast.Name | ast.BinOp | ast.UnaryOp | ast.Attribute)
+                for n in walk(node.value)
+            )
             if (
                 isinstance(target, ast.Name)
                 and simple
@@ -66,7 +63,7 @@ def _invariant_names(body: list[ast.stmt], assigned: list[str]) -> set[str]:
             ):
                 plain.add(target)
     for statement in body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in plain:
                 candidates.discard(node.id)
     return candidates
@@ -195,7 +192,7 @@ def while_loop(ctx: Context, node: ast.While, run: Body, exits: Sequence[str] = 
     `exits`: when the body has a `break` or `return`, the variable that says the loop goes on, and
     others that the body sets for what follows the loop.
     """
-    for part in ast.walk(node.test):
+    for part in walk(node.test):
         if isinstance(part, ast.NamedExpr):
             ctx.refuse(
                 part, ":= in the condition of a while is not supported", "assign in the body"

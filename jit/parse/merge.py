@@ -12,6 +12,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from .. import dtypes, semantics
 from ..dtypes import KINDS, ElementType, dtype
+from ..syntax import walk
 from ..values import (
     NONE,
     Operand,
@@ -330,4 +331,4 @@ def _plan_text(plan: Plan) -> str:
 
 def node_names(node: ast.AST) -> set[str]:
     """All names that occur in a syntax tree."""
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return {n.id for n in walk(node) if isinstance(n, ast.Name)}

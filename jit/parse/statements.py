@@ -15,6 +15,7 @@ from typing import Any
 from .. import semantics
 from ..builtin import Builtin
 from ..lowering.control import check, device_assert
+from ..syntax import children
 from ..values import (
     NONE,
     Operand,
@@ -127,7 +128,7 @@ def contains_return(node: ast.stmt) -> bool:
         if isinstance(inner, ast.Return):
             return True
         if not isinstance(inner, ast.FunctionDef | ast.Lambda):
-            work.extend(ast.iter_child_nodes(inner))
+            work += children(inner)
     return False
 
 
