@@ -54,9 +54,11 @@ def dot_scaled(
         "uint4",
     }
     if floats["lhs"]:
-        a = a * _factors("lhs", lhs_scale, a.shape)
+        a = _scaled(a, _factors("lhs", lhs_scale, a.shape))
     if floats["rhs"]:
-        b = b * np.swapaxes(_factors("rhs", rhs_scale, np.swapaxes(b, -1, -2).shape), -1, -2)
+        b = _scaled(
+            b, np.swapaxes(_factors("rhs", rhs_scale, np.swapaxes(b, -1, -2).shape), -1, -2)
+        )
     start = unwrap(acc)
     wanted = unwrap(out_dtype) if any(floats.values()) else dtypes.int32
     if isinstance(start, InterpTile):
@@ -70,6 +72,14 @@ def dot_scaled(
         if wanted.is_int():
             return InterpTile(exact.astype(np.int64).astype(np.int32), dtypes.int32)
         return InterpTile(numeric.narrow64(exact, wanted), wanted)
+
+
+def _scaled(numbers: Array, factors: Array) -> NDArray[np.float64]:
+    """Numbers times their scales: fp32 numbers on this machine, so a product beyond that range is infinite."""
+    with numeric.quiet():
+        product = numbers.astype(np.float32) * factors.astype(np.float32)
+    wide: NDArray[np.float64] = product.astype(np.float64)
+    return wide
 
 
 def _numbers(name: str, operand: Any, kind: Any, pack: int) -> NDArray[np.float64]:

@@ -136,6 +136,42 @@ def test_interpreted(pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> 
     check(*pair, groups=1)
 
 
+@dsa.jit
+def scaled_once(a, sa, b, sb, out, N: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
+    """One product per element: nothing is added up, so bits can be compared."""
+    i, k = tl.arange(0, N)[:, None], tl.arange(0, 32)[None, :]
+    x = tl.load(a + i * 32 + k)
+    y = tl.load(b + i * 32 + k)
+    scale_a = tl.load(sa + tl.arange(0, N)[:, None])
+    scale_b = tl.load(sb + tl.arange(0, N)[:, None])
+    result = tl.dot_scaled(x, scale_a, A, y.T, scale_b, B)
+    tl.store(out + i * N + tl.arange(0, N)[None, :], result)
+
+
+@pytest.mark.parametrize(
+    "pair", [("e4m3", "e5m2"), ("bf16", "e4m3"), ("fp16", "int8")], ids="-".join
+)
+def test_scales_at_the_ends_of_their_range(
+    pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number times its scale is an fp32 number, compiled and interpreted: beyond the range it is infinite."""
+    n, found = 12, []
+    rng = np.random.default_rng(3)
+    numbers = [np.zeros((n, 32), TYPES[kind]) for kind in pair]
+    for values, top in zip(numbers, (448, 100)):
+        values[:, 0] = np.linspace(-top, top, n).astype(values.dtype)
+    scales = [rng.choice([0, 1, 120, 127, 250, 253, 254], n).astype(np.uint8) for _ in pair]
+    scales[0][:2] = 254, 0
+    for interpret in "01":
+        monkeypatch.setenv("DSA_INTERPRET", interpret)
+        out = np.zeros((n, n), np.float32)
+        a, b = (v.view(np.uint8) if v.itemsize == 1 else v for v in numbers)
+        scaled_once[(1,)](a, scales[0], b, scales[1], out, N=n, A=pair[0], B=pair[1])
+        found.append(out)
+    assert np.isinf(found[0]).any() and np.isfinite(found[0]).any()
+    np.testing.assert_array_equal(found[0], found[1])
+
+
 @pytest.mark.parametrize("scaled", ["", "a", "b"])
 def test_scales_may_be_absent(scaled: str) -> None:
     check("e2m1", "e4m3", scaled, acc=True)
