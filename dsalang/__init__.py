@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from dsalang._backend.micro.contract import TileSpec as TileSpec
     from dsalang._backend.target import Target as Target
     from dsalang._jit.compiled import CompiledKernel as CompiledKernel
+    from dsalang._jit.configs import Config as Config
     from dsalang._jit.decorator import JITFunction as JITFunction
     from dsalang._jit.decorator import jit as jit
     from dsalang._jit.devices import Device as Device
@@ -62,9 +63,8 @@ if TYPE_CHECKING:
     from dsalang._jit.micro.registry import unregister_microkernel as unregister_microkernel
     from dsalang._jit.profiling import profile as profile
     from dsalang._jit.resident import resident as resident
-    from dsalang._jit.tuning import Config as Config
+    from dsalang._jit.tuned import heuristics as heuristics
     from dsalang._jit.tuning import autotune as autotune
-    from dsalang._jit.tuning import heuristics as heuristics
     from dsalang._runtime.device_array import DeviceArray as DeviceArray
     from dsalang._runtime.device_streams import Event as Event
     from dsalang._runtime.packing import pack4 as pack4
@@ -102,7 +102,9 @@ _HOMES: dict[str, str] = {
     "DeviceArray": "dsalang._runtime.device_array",
     **dict.fromkeys(("pack4", "unpack4"), "dsalang._runtime.packing"),
     "Event": "dsalang._runtime.device_streams",
-    **dict.fromkeys(("Config", "autotune", "heuristics"), "dsalang._jit.tuning"),
+    "Config": "dsalang._jit.configs",
+    "autotune": "dsalang._jit.tuning",
+    "heuristics": "dsalang._jit.tuned",
 }  # fmt: skip
 
 

@@ -70,7 +70,7 @@ def run_exercise(number: str, path: str | Path) -> str:
 def _require_kernel(kernel: Any, exercise: Exercise) -> None:
     """Refuse what is no kernel, or one that cannot be called as the exercise's is."""
     from dsalang._jit.decorator import JITFunction
-    from dsalang._jit.tuning import Tuned
+    from dsalang._jit.tuned import Tuned
 
     if not isinstance(kernel, JITFunction | Tuned):
         raise ExerciseError(

@@ -9,11 +9,13 @@ from typing import Any, Generic, TypeVar
 
 from dsalang._backend.errors import DeviceError, SramOverflowError
 from dsalang._jit.composite import TensorDescriptor
+from dsalang._jit.configs import Config
 from dsalang._jit.decorator import JITFunction
 from dsalang._jit.machine import resolve
 from dsalang._jit.mock_tensor import MockTensor
 from dsalang._jit.reinterpret import reinterpret
-from dsalang._jit.tuning import Autotuner, Config, Heuristics
+from dsalang._jit.tuned import Heuristics
+from dsalang._jit.tuning import Autotuner
 
 T = TypeVar("T")
 

@@ -231,7 +231,7 @@ class JITFunction:
         if kwargs.pop("warmup", False):
             return self.warmup(*args, grid=grid, **kwargs)
         try:
-            return finished(self.ready(args, kwargs, grid)())
+            return _told(self.ready(args, kwargs, grid)(), (self, args, kwargs, grid))
         except UserError as error:
             # The place is in the message; frames of ours say nothing to the user.
             raise error.with_traceback(None) from error.__cause__
@@ -505,7 +505,8 @@ class Launcher:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Launch; see `JITFunction.run`."""
         try:
-            return finished(self._kernel.ready(args, kwargs, self._grid)())
+            report = self._kernel.ready(args, kwargs, self._grid)()
+            return _told(report, (self._kernel, args, kwargs, self._grid))
         except UserError as error:
             raise error.with_traceback(None) from error.__cause__
 
@@ -543,6 +544,12 @@ class Bound:
             return finished(self._run())
         except UserError as error:
             raise error.with_traceback(None) from error.__cause__
+
+
+def _told(report: Any, launched: tuple[Any, ...]) -> Any:
+    """Tell those who listen about a launch's report; the report learns what was launched."""
+    report.launched = launched
+    return finished(report)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`autotune` and `heuristics`: compile-time arguments that are chosen when a kernel is launched.
+"""`autotune`: compile-time arguments that are chosen when a kernel is launched.
 
 The fastest configuration is the one with the fewest cycles of the machine. They are predicted without running
 where the kernel's course does not depend on data, else measured on the user's arrays, which get their contents
@@ -7,176 +7,21 @@ back afterwards.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from dsalang._backend.errors import LaunchError, UserError
+from dsalang._backend.errors import LaunchError, SramOverflowError, UserError
 from dsalang._runtime.arrays import extents_of, is_array, view_of
 
 from . import knobs
 from . import resident as residency
 from .composite import taken_apart
+from .configs import Config, Hook, check_configs
 from .decorator import JITFunction
 from .machine import resolve
 from .repeat import call_key, kept
-from .source import KernelSource
-
-if TYPE_CHECKING:
-    from dsalang._runtime.profile import Profile
-
-    from .compiled import CompiledKernel
-
-Hook = Callable[..., Any]
-
-
-class Config:
-    """A set of compile-time arguments to try.
-
-    Args:
-        kwargs: values of the kernel's parameters by name.
-        num_stages: slots of the rings that loads fill; None lets the cost model choose.
-        pre_hook: called with all arguments by name before each launch with this configuration.
-        num_warps, num_ctas, maxnreg, ir_override, others: accepted for Triton's sake.
-    """
-
-    def __init__(
-        self,
-        kwargs: Mapping[str, Any],
-        num_warps: int = 4,
-        num_stages: int | None = None,
-        num_ctas: int = 1,
-        maxnreg: int | None = None,
-        pre_hook: Hook | None = None,
-        ir_override: str | None = None,
-        **accepted: Any,
-    ) -> None:
-        self.kwargs = dict(kwargs)
-        self.num_warps, self.num_ctas, self.maxnreg = num_warps, num_ctas, maxnreg
-        self.num_stages, self.pre_hook = num_stages, pre_hook
-
-    def all_kwargs(self) -> dict[str, Any]:
-        """The keyword arguments that a launch gets."""
-        stages = {} if self.num_stages is None else {"num_stages": self.num_stages}
-        return {**self.kwargs, "num_warps": self.num_warps, "num_ctas": self.num_ctas, **stages}
-
-    def __repr__(self) -> str:
-        return f"Config({', '.join(f'{name}={value!r}' for name, value in self._shown())})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Config) and list(self._shown()) == list(other._shown())
-
-    def __hash__(self) -> int:
-        return hash(tuple((name, repr(value)) for name, value in self._shown()))
-
-    def _shown(self) -> Iterator[tuple[str, Any]]:
-        yield from self.kwargs.items()
-        yield from (("num_warps", self.num_warps), ("num_stages", self.num_stages))
-
-
-class Tuned:
-    """A kernel around a kernel: `tuned[grid](*args)` launches the inner one with more keyword arguments."""
-
-    def __init__(self, fn: JITFunction | Tuned) -> None:
-        if not isinstance(fn, JITFunction | Tuned):
-            raise LaunchError(
-                f"{type(self).__name__.lower()} takes a kernel, not {fn!r}",
-                hint="put @dsa.jit below it",
-            )
-        self.fn = fn
-        self.kernel: JITFunction = fn if isinstance(fn, JITFunction) else fn.kernel
-        self.arg_names = self.kernel.arg_names
-        functools.update_wrapper(self, self.kernel.fn)
-
-    def __reduce__(self) -> str:
-        """Kernels are pickled as functions are, by name: for processes that get one as an argument."""
-        return self.kernel.fn.__qualname__
-
-    @property
-    def source(self) -> KernelSource:
-        """The kernel's source."""
-        return self.kernel.source
-
-    @property
-    def base_fn(self) -> Callable[..., Any]:
-        """The Python function."""
-        return self.kernel.fn
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Called by another kernel; elsewhere an error, as for kernels."""
-        return self.kernel(*args, **kwargs)
-
-    def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return TunedLauncher(self, grid)
-
-    def run(self, *args: Any, grid: Any = None, **kwargs: Any) -> Any:
-        """Launch on a grid; see `JITFunction.run`."""
-        try:
-            return self.fn.run(*args, grid=grid, **self.chosen(args, kwargs, grid))
-        except UserError as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel:
-        """Compile what a launch would run; see `JITFunction.warmup`."""
-        return self.fn.warmup(*args, grid=grid, **self.chosen(args, kwargs, grid))
-
-    def profile(self, *args: Any, grid: Any = None, show: bool = True, **kwargs: Any) -> Profile:
-        """Launch, and tell where the time went; see `JITFunction.profile`."""
-        try:
-            chosen = self.chosen(args, kwargs, grid)
-        except UserError as error:
-            raise error.with_traceback(None) from error.__cause__
-        return self.fn.profile(*args, grid=grid, show=show, **chosen)
-
-    def chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
-        """The keyword arguments that the inner kernel gets."""
-        raise NotImplementedError
-
-    def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by name, without defaults."""
-        return {**dict(zip(self.arg_names, args)), **kwargs}
-
-
-class TunedLauncher:
-    """A tuned kernel with a grid: call it."""
-
-    __slots__ = ("_grid", "_tuned")
-
-    def __init__(self, tuned: Tuned, grid: Any) -> None:
-        self._tuned, self._grid = tuned, grid
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Launch; see `JITFunction.run`."""
-        return self._tuned.run(*args, grid=self._grid, **kwargs)
-
-    def warmup(self, *args: Any, **kwargs: Any) -> CompiledKernel:
-        """Compile what the launch would run; see `JITFunction.warmup`."""
-        return self._tuned.warmup(*args, grid=self._grid, **kwargs)
-
-    def profile(self, *args: Any, show: bool = True, **kwargs: Any) -> Profile:
-        """Launch, and tell where the time went; see `JITFunction.profile`."""
-        return self._tuned.profile(*args, grid=self._grid, show=show, **kwargs)
-
-
-class Heuristics(Tuned):
-    """A kernel some of whose compile-time arguments are computed from the others."""
-
-    def __init__(
-        self,
-        fn: JITFunction | Tuned,
-        arg_names: Sequence[str],
-        values: Mapping[str, Callable[[dict[str, Any]], Any]],
-    ) -> None:
-        super().__init__(fn)
-        self.values = dict(values)
-
-    def chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
-        """All keyword arguments; a heuristic sees those before it."""
-        found = dict(kwargs)
-        for name, heuristic in self.values.items():
-            found[name] = heuristic(self.named(args, found))
-        return found
+from .tuned import Tuned, names_of
 
 
 class _Known(NamedTuple):
@@ -202,6 +47,10 @@ class Autotuner(Tuned):
         cache: the configuration chosen, by the values of the key.
         best_config: that of the last launch.
         configs_timings: cycles of each configuration of the last search; infinite where it did not compile.
+        nargs: the positional arguments by name, while a launch looks for a configuration; None otherwise.
+
+    `pre_hook`, `post_hook`, `prune_configs` and `_bench` are what classes derived from Triton's `Autotuner` call in a `run`
+    of their own.
     """
 
     def __init__(
@@ -232,7 +81,8 @@ class Autotuner(Tuned):
             list(reset_to_zero or ()),
             list(restore_value or ()),
         )
-        self.pre_hook, self.post_hook = pre_hook, post_hook
+        self._user_pre_hook, self._user_post_hook = pre_hook, post_hook
+        self.nargs: dict[str, Any] | None = None
         self.cache: dict[Hashable, Config] = {}
         self._known: dict[Hashable, _Known] = {}
         self.best_config: Config | None = None
@@ -249,7 +99,7 @@ class Autotuner(Tuned):
             final = {**kwargs, **best.all_kwargs()}
         else:
             key = self._key(args, kwargs)
-            best = self.cache.get(key) or self._search(args, kwargs, grid)
+            best = self.cache.get(key) or self._searched(args, kwargs, grid)
             self.cache[key] = best
             final = self._with(best, args, kwargs)
             if quick is not None:
@@ -282,8 +132,41 @@ class Autotuner(Tuned):
             )
         return {**kwargs, **config.all_kwargs()}
 
+    def pre_hook(self, kwargs: Mapping[str, Any], reset_only: bool = False) -> None:
+        """What comes before a trial: arrays of `reset_to_zero` are zeroed, and the user's hook is called."""
+        for name in self.reset_to_zero:
+            _fill_with_zeros(kwargs[name])
+        if self._user_pre_hook is not None:
+            self._user_pre_hook(kwargs, **({"reset_only": True} if reset_only else {}))
+
+    def post_hook(self, kwargs: Mapping[str, Any], exception: Exception | None = None) -> None:
+        """What comes after a trial: the user's hook."""
+        if self._user_post_hook is not None:
+            self._user_post_hook(kwargs, exception=exception)
+
+    def prune_configs(self, kwargs: dict[str, Any]) -> list[Config]:
+        """The configurations that are worth a trial with the arguments in `nargs` and these."""
+        return self._pruned(self.nargs or {}, kwargs)
+
+    def _bench(self, *args: Any, config: Config, **meta: Any) -> list[float]:
+        """Milliseconds of a launch with a configuration, as median and quantiles; infinite where it does not compile."""
+        grid, target = meta.pop("grid", None), resolve(meta.get("target"))
+        meta.pop("warmup", None)
+        try:
+            milliseconds = target.microseconds(1) * self._measured(config, args, meta, grid) / 1e3
+        except SramOverflowError:
+            milliseconds = float("inf")
+        return [milliseconds] * 3
+
+    def _searched(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Config:
+        self.nargs = self.named(args, {})
+        try:
+            return self._search(args, kwargs, grid)
+        finally:
+            self.nargs = None
+
     def _search(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Config:
-        candidates = self._pruned(args, kwargs)
+        candidates = self.prune_configs(kwargs)
         if len(candidates) == 1 or self.kernel.interpreted or knobs.INTERPRET.get():
             return candidates[0]
         timings: dict[Config, float] = {}
@@ -299,10 +182,10 @@ class Autotuner(Tuned):
             raise failure
         return best
 
-    def _pruned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Config]:
+    def _pruned(self, given: dict[str, Any], kwargs: dict[str, Any]) -> list[Config]:
         candidates = self.configs
         if self.early_config_prune is not None:
-            candidates = list(self.early_config_prune(candidates, self.named(args, {}), **kwargs))
+            candidates = list(self.early_config_prune(candidates, given, **kwargs))
             if not candidates:
                 raise LaunchError(f"early_config_prune leaves {self.source.name} no configuration")
         if self.perf_model is not None:
@@ -310,7 +193,7 @@ class Autotuner(Tuned):
             count = (
                 int(len(self.configs) * top) if isinstance(top, float) and top <= 1 else int(top)
             )
-            named = self.named(args, kwargs)
+            named = {**given, **kwargs}
             estimates = {c: self.perf_model(**{**named, **c.all_kwargs()}) for c in candidates}
             candidates = sorted(candidates, key=lambda c: estimates[c])[: max(count, 1)]
         return candidates
@@ -320,15 +203,12 @@ class Autotuner(Tuned):
     ) -> float:
         final = self._with(config, args, kwargs)
         values = self.named(args, final)
-        hooks = (config.pre_hook, self.pre_hook, self.post_hook)
+        hooks = (config.pre_hook, self._user_pre_hook, self._user_post_hook)
         writes = bool(self.reset_to_zero) or any(hook is not None for hook in hooks)
         with _contents_kept(values.values() if writes else ()):
             if config.pre_hook is not None:
                 config.pre_hook(values)
-            for name in self.reset_to_zero:
-                _fill_with_zeros(values[name])
-            if self.pre_hook is not None:
-                self.pre_hook(values)
+            self.pre_hook(values)
             error: Exception | None = None
             try:
                 inner, function = final, self.fn
@@ -339,8 +219,7 @@ class Autotuner(Tuned):
                 error = caught
                 raise
             finally:
-                if self.post_hook is not None:
-                    self.post_hook(values, exception=error)
+                self.post_hook(values, exception=error)
 
 
 def _cycles(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> float:
@@ -386,19 +265,17 @@ def _hashable(value: Any) -> Hashable:
     return (type(value).__name__, value) if not is_array(value) else repr(value)
 
 
-def _names(fn: Any) -> Sequence[str]:
-    names: Sequence[str] = getattr(fn, "arg_names", ())
-    return names
-
-
-def _check_configs(configs: Sequence[Config]) -> None:
-    """Raises LaunchError for what is no configuration."""
-    for config in configs or ():
-        if not isinstance(config, Config):
-            raise LaunchError(
-                f"autotune takes configurations, not {type(config).__name__} {config!r}",
-                hint='configs=[dsa.Config({"BLOCK": 64}), dsa.Config({"BLOCK": 128})]',
-            )
+def _check(fn: Any, names: Mapping[str, Sequence[str]]) -> None:
+    """Raise LaunchError for a tuner that would not do what its words say."""
+    known = names_of(fn)
+    for option, listed in names.items():
+        for name in listed:
+            if known and name not in known:
+                raise LaunchError(
+                    f"{option} of autotune names {name!r}, which is no parameter of "
+                    f"{getattr(fn, '__name__', fn)}",
+                    hint=f"parameters are {', '.join(known)}",
+                )
 
 
 def autotune(
@@ -438,10 +315,10 @@ def autotune(
         zeroed, restored = reset_to_zero or (), restore_value or ()
         try:
             _check(fn, {"reset_to_zero": zeroed, "restore_value": restored})
-            _check_configs(configs)
+            check_configs(configs)
             return Autotuner(
                 fn,
-                _names(fn),
+                names_of(fn),
                 configs or [Config({})],
                 key or (),
                 zeroed,
@@ -454,23 +331,3 @@ def autotune(
             raise error.with_traceback(None) from error.__cause__
 
     return tuner
-
-
-def _check(fn: Any, names: Mapping[str, Sequence[str]]) -> None:
-    """Raise LaunchError for a tuner that would not do what its words say."""
-    known = _names(fn)
-    for option, listed in names.items():
-        for name in listed:
-            if known and name not in known:
-                raise LaunchError(
-                    f"{option} of autotune names {name!r}, which is no parameter of "
-                    f"{getattr(fn, '__name__', fn)}",
-                    hint=f"parameters are {', '.join(known)}",
-                )
-
-
-def heuristics(
-    values: Mapping[str, Callable[[dict[str, Any]], Any]],
-) -> Callable[[JITFunction | Tuned], Heuristics]:
-    """Compute compile-time arguments from the others: `{"EVEN": lambda args: args["n"] % args["BLOCK"] == 0}`."""
-    return lambda fn: Heuristics(fn, _names(fn), values)

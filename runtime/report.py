@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dsalang._backend import formats
 from dsalang._backend.errors import LaunchError
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
 
     from .stats import CoreStats, Reason, Roofline, TrafficByArray
+
+
+_OF_THE_KERNEL = ("asm", "metadata", "n_regs", "n_spills")
+"""What host code for GPUs asks of a launch, and the compiled kernel answers."""
 
 
 class Run:
@@ -36,6 +40,31 @@ class Run:
         return (self.image, self.target, self.cores) == (other.image, other.target, other.cores)
 
     __hash__ = None  # type: ignore[assignment]
+
+    launched: tuple[Any, tuple[Any, ...], dict[str, Any], Any] | None = None
+    """The kernel, its arguments by position and name, and the grid, where a kernel was launched by its function."""
+
+    @property
+    def kernel(self) -> Any:
+        """The compiled kernel that ran.
+
+        Raises:
+            LaunchError: what ran was an image without a Python function.
+        """
+        if self.launched is None:
+            raise LaunchError(f"the function of {self.image.name} is not known to its report")
+        function, args, kwargs, grid = self.launched
+        return function.warmup(*args, grid=grid, **kwargs)
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """The kernel that ran, to be launched again: what a launch gives in Triton is the compiled kernel."""
+        launcher: Callable[..., Any] = self.kernel[grid]
+        return launcher
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_THE_KERNEL:
+            return getattr(self.kernel, name)
+        raise AttributeError(f"a run has no {name!r}")
 
     def __repr__(self) -> str:
         time = f"{self.cycles} cycles, {self.microseconds:.2f} µs"
