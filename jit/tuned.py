@@ -54,6 +54,8 @@ class Tuned:
 
     def run(self, *args: Any, grid: Any = None, **kwargs: Any) -> Any:
         """Launch on a grid; see `JITFunction.run`."""
+        if kwargs.pop("warmup", False):
+            return self.warmup(*args, grid=grid, **kwargs)
         try:
             return self.fn.run(*args, grid=grid, **self.chosen(args, kwargs, grid))
         except UserError as error:

@@ -262,3 +262,60 @@ def test_a_tuned_kernel_with_a_grid_compiles_and_profiles():
     assert repr(made) == (
         f"<compiled kernel kernel(x: *fp32, out: *fp32, n: int32) for edge, BLOCK={block}, EVEN=False>"
     )
+
+
+class OwnTuner(dsa.runtime.Autotuner):
+    """A tuner as libraries derive one: a search and a cache of its own, with what the base class offers."""
+
+    def run(self, *args, **kwargs):
+        self.nargs = dict(zip(self.arg_names, args))
+        times = {
+            config: self._bench(*args, config=config, **kwargs)
+            for config in self.prune_configs(kwargs)
+        }
+        self.best_config = min(times, key=times.get)
+        self.configs_timings = times
+        whole = {**self.nargs, **kwargs, **self.best_config.all_kwargs()}
+        self.pre_hook(whole, reset_only=True)
+        self.nargs = None
+        return self.fn.run(*args, **kwargs, **self.best_config.all_kwargs())
+
+
+@dsa.jit
+def add_up(x, out, n, BLOCK: dsa.constexpr):
+    at = dsa.program_id(0) * BLOCK + dsa.arange(0, BLOCK)
+    total = dsa.sum(dsa.load(x + at, mask=at < n), 0)
+    dsa.atomic_add(out, total)
+
+
+def test_a_derived_tuner():
+    x, out = np.ones(1024, np.float32), np.full(1, 7, np.float32)
+    configs = [dsa.Config({"BLOCK": block}) for block in (16, 256, 1 << 24)]
+    tuner = OwnTuner(
+        add_up, add_up.arg_names, configs, ["n"], ["out"], None,
+        prune_configs_by={"early_config_prune": lambda configs, named, **rest: configs[: named["n"]]},
+    )  # fmt: skip
+    report = tuner[lambda meta: (dsa.cdiv(1024, meta["BLOCK"]),)](x, out, 1024)
+    assert report.cycles > 0 and out[0] == 1024
+    assert tuner.best_config.kwargs == {"BLOCK": 256}
+    times = list(tuner.configs_timings.values())
+    assert times[1][0] < times[0][0] and times[2] == [float("inf")] * 3
+    assert tuner.base_fn.__name__ == "add_up"
+    plain = dsa.autotune(configs[:2], key=["n"])(add_up)
+    plain.run(x, out, 1024, grid=(64,), warmup=False)  # as Triton's launchers call it
+    assert plain.run(x, out, 1024, grid=(64,), warmup=True).image.name == "add_up"
+
+
+@pytest.mark.parametrize("interpret", ["0", "1"])
+def test_what_a_launch_gives_can_be_launched_again(interpret, monkeypatch):
+    """In Triton it is the compiled kernel, which libraries keep."""
+    monkeypatch.setenv("DSA_INTERPRET", interpret)
+    x, out = np.ones(64, np.float32), np.zeros(1, np.float32)
+    report = add_up[(4,)](x, out, 64, BLOCK=16)
+    report[(2,)](x, out, 64, 16)
+    assert out[0] == 64 + 32
+    if interpret == "0":
+        assert report.kernel.image is report.image
+        assert report.metadata["constants"]["BLOCK"] == 16 and "riscv" in report.asm
+        with pytest.raises(AttributeError, match="a run has no 'nope'"):
+            _ = report.nope
