@@ -27,9 +27,7 @@ from xdsl.ir import (
     TypeAttribute,
 )
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -42,7 +40,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from ..isa.table import BY_NAME as OPCODES
 from ..isa.table import Engine
-from .tile import i64_array, i64_attribute, ints
+from .attributes import i32_attribute, i64_array, i64_attribute, ints, text
+from .definition import DialectOp, op_definition
 
 
 @irdl_attr_definition
@@ -73,8 +72,8 @@ def own_call(op: Operation) -> str | None:
     return call.data if isinstance(call, StringAttr) else None
 
 
-@irdl_op_definition
-class RingOp(IRDLOperation):
+@op_definition
+class RingOp(DialectOp):
     """Declare a ring; stands at the top of the kernel's body. Its location is the value's source line.
 
     `bytes` is the size of one slot. `slots` is 0 until the buffer pass has chosen, `address` is -1 until
@@ -104,19 +103,19 @@ class RingOp(IRDLOperation):
     ) -> None:
         super().__init__(
             properties={
-                "label": StringAttr(label),
-                "bytes": IntegerAttr(bytes, i64),
-                "slots": IntegerAttr(slots, i64),
-                "address": IntegerAttr(address, i64),
+                "label": text(label),
+                "bytes": i64_attribute(bytes),
+                "slots": i64_attribute(slots),
+                "address": i64_attribute(address),
                 "shape": i64_array(shape),
-                "fmt": StringAttr(fmt),
+                "fmt": text(fmt),
             },
             result_types=[ring],
         )
 
 
-@irdl_op_definition
-class AcquireOp(IRDLOperation):
+@op_definition
+class AcquireOp(DialectOp):
     """Rotate a ring: the result is its next slot, the first one at the first execution.
 
     Every ring has exactly one acquire. It stands in the ring's home block, before every use; all uses
@@ -131,8 +130,8 @@ class AcquireOp(IRDLOperation):
         super().__init__(operands=[ring], result_types=[slot])
 
 
-@irdl_op_definition
-class HeldOp(IRDLOperation):
+@op_definition
+class HeldOp(DialectOp):
     """The slot that a ring's acquire gave `age` of its executions ago; `current` is what it has given now.
 
     A loop that `skew` has rotated reads in one iteration what it wrote in the one before. The ring has more
@@ -148,7 +147,7 @@ class HeldOp(IRDLOperation):
     def __init__(self, current: SSAValue, age: int) -> None:
         super().__init__(
             operands=[current],
-            properties={"age": IntegerAttr(age, i64)},
+            properties={"age": i64_attribute(age)},
             result_types=[slot],
         )
 
@@ -157,8 +156,8 @@ class HeldOp(IRDLOperation):
             raise VerifyException("dsa.held names the slot of an acquire, and an age of at least 1")
 
 
-@irdl_op_definition
-class PartOp(IRDLOperation):
+@op_definition
+class PartOp(DialectOp):
     """`bytes` bytes of a slot, from `offset` (i64, bytes) on: one of the tiles that a resident slot holds.
 
     Whoever accesses a part counts as accessing the slot.
@@ -174,7 +173,7 @@ class PartOp(IRDLOperation):
     def __init__(self, whole: SSAValue, offset: SSAValue, bytes: int) -> None:
         super().__init__(
             operands=[whole, offset],
-            properties={"bytes": IntegerAttr(bytes, i64)},
+            properties={"bytes": i64_attribute(bytes)},
             result_types=[slot],
         )
 
@@ -191,8 +190,8 @@ def rotation_of(value: SSAValue) -> tuple[AcquireOp, int]:
     return value.owner, age
 
 
-@irdl_op_definition
-class IssueOp(IRDLOperation):
+@op_definition
+class IssueOp(DialectOp):
     """Issue an instruction of the ISA table to its engine.
 
     `fields` holds the static fields (integers; arrays as `array<i64>`). Operand j is bound to field
@@ -227,10 +226,10 @@ class IssueOp(IRDLOperation):
         super().__init__(
             operands=[list(bound.values())],
             properties={
-                "op": StringAttr(op),
-                "bind": ArrayAttr([StringAttr(name) for name in bound]),
+                "op": text(op),
+                "bind": ArrayAttr([text(name) for name in bound]),
                 "fields": DictionaryAttr(attributes),
-                "program": None if program is None else StringAttr(program),
+                "program": None if program is None else text(program),
                 "hbm_arg": None if hbm_arg is None else i64_attribute(hbm_arg),
             },
         )
@@ -271,8 +270,8 @@ class IssueOp(IRDLOperation):
                 raise VerifyException(f"{row.name} has no field {name!r}")
 
 
-@irdl_op_definition
-class SetOp(IRDLOperation):
+@op_definition
+class SetOp(DialectOp):
     """Queue `set sem` on an engine."""
 
     name = "dsa.set"
@@ -281,12 +280,12 @@ class SetOp(IRDLOperation):
 
     def __init__(self, engine: Engine, sem: int) -> None:
         super().__init__(
-            properties={"engine": IntegerAttr(int(engine), i32), "sem": IntegerAttr(sem, i32)}
+            properties={"engine": i32_attribute(int(engine)), "sem": i32_attribute(sem)}
         )
 
 
-@irdl_op_definition
-class WaitOp(IRDLOperation):
+@op_definition
+class WaitOp(DialectOp):
     """Queue `wait sem` on an engine; on CORE the control core itself waits."""
 
     name = "dsa.wait"
@@ -295,12 +294,12 @@ class WaitOp(IRDLOperation):
 
     def __init__(self, engine: Engine, sem: int) -> None:
         super().__init__(
-            properties={"engine": IntegerAttr(int(engine), i32), "sem": IntegerAttr(sem, i32)}
+            properties={"engine": i32_attribute(int(engine)), "sem": i32_attribute(sem)}
         )
 
 
-@irdl_op_definition
-class ReadOp(IRDLOperation):
+@op_definition
+class ReadOp(DialectOp):
     """The control core reads one scalar from SRAM at slot + offset (bytes); narrow values are sign-extended.
 
     The result is the IR integer type of the same width (floats come as their bits).
@@ -315,13 +314,13 @@ class ReadOp(IRDLOperation):
     def __init__(self, slot: SSAValue, offset: int, fmt: str, type_: Attribute) -> None:
         super().__init__(
             operands=[slot],
-            properties={"offset": IntegerAttr(offset, i64), "fmt": StringAttr(fmt)},
+            properties={"offset": i64_attribute(offset), "fmt": text(fmt)},
             result_types=[type_],
         )
 
 
-@irdl_op_definition
-class CoreIdOp(IRDLOperation):
+@op_definition
+class CoreIdOp(DialectOp):
     """This core's number, 0 ≤ core_id < num_cores."""
 
     name = "dsa.core_id"
@@ -332,8 +331,8 @@ class CoreIdOp(IRDLOperation):
         super().__init__(result_types=[i32])
 
 
-@irdl_op_definition
-class NumCoresOp(IRDLOperation):
+@op_definition
+class NumCoresOp(DialectOp):
     """How many cores run this launch."""
 
     name = "dsa.num_cores"
@@ -344,8 +343,8 @@ class NumCoresOp(IRDLOperation):
         super().__init__(result_types=[i32])
 
 
-@irdl_op_definition
-class GridDimOp(IRDLOperation):
+@op_definition
+class GridDimOp(DialectOp):
     """The size of the launch grid along an axis."""
 
     name = "dsa.grid_dim"
@@ -354,11 +353,11 @@ class GridDimOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(self, axis: int) -> None:
-        super().__init__(properties={"axis": IntegerAttr(axis, i32)}, result_types=[i32])
+        super().__init__(properties={"axis": i32_attribute(axis)}, result_types=[i32])
 
 
-@irdl_op_definition
-class PrintOp(IRDLOperation):
+@op_definition
+class PrintOp(DialectOp):
     """Report values to the host.
 
     Operand j is a scalar (integers and float bits) or a slot that holds a tile of shape `shapes[j]`
@@ -381,15 +380,15 @@ class PrintOp(IRDLOperation):
         super().__init__(
             operands=[list(args)],
             properties={
-                "prefix": StringAttr(prefix),
-                "fmts": ArrayAttr([StringAttr(f) for f in fmts]),
+                "prefix": text(prefix),
+                "fmts": ArrayAttr([text(f) for f in fmts]),
                 "shapes": ArrayAttr([i64_array(s) for s in shapes]),
             },
         )
 
 
-@irdl_op_definition
-class AssertOp(IRDLOperation):
+@op_definition
+class AssertOp(DialectOp):
     """Stop the device with a message when the scalar condition is 0."""
 
     name = "dsa.assert"
@@ -397,7 +396,7 @@ class AssertOp(IRDLOperation):
     message = prop_def(StringAttr)
 
     def __init__(self, condition: SSAValue, message: str) -> None:
-        super().__init__(operands=[condition], properties={"message": StringAttr(message)})
+        super().__init__(operands=[condition], properties={"message": text(message)})
 
 
 Dsa = Dialect(

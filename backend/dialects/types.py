@@ -6,6 +6,7 @@ Scalars are builtin types (signless integers, floats), tiles are builtin `tensor
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -73,6 +74,7 @@ def shape_of(type_: Attribute) -> tuple[int, ...]:
     return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 
+@lru_cache(maxsize=4096)
 def with_shape(element: Attribute, shape: tuple[int, ...]) -> Attribute:
     """A tile of `shape`, or the scalar itself for ()."""
     tile: TensorType[Any] | None = TensorType(element, list(shape)) if shape else None

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from dsalang._backend.dialects import tile
+from dsalang._backend.dialects.types import with_shape
 from dsalang._backend.errors import CompileError
 from dsalang._backend.isa.table import INVALID_OFFSET
 from dsalang._backend.passes.allocate import allocate
@@ -360,7 +361,7 @@ def test_products_of_too_many_pieces_are_the_users_error() -> None:
     execute(FEATURES["batched_dot"], target)
     k = Kernel(a="*fp16")
     a = k.load("a", [64, 64], k.address("a"), [128, 2])
-    k.add(tile.DotOp(a, a, None, tile.with_shape(fmt("fp32"), (64, 64))))
+    k.add(tile.DotOp(a, a, None, with_shape(fmt("fp32"), (64, 64))))
     module = k.module()
     with pytest.raises(CompileError, match=r"kernel.py:\d+:5: .* takes 262144 instructions"):
         place(module, target)
@@ -369,7 +370,7 @@ def test_products_of_too_many_pieces_are_the_users_error() -> None:
 def test_unknown_multiply_format_is_the_users_error() -> None:
     k = Kernel(a="*int16")
     a = k.load("a", [4, 4], k.address("a"), [8, 2])
-    k.add(tile.DotOp(a, a, None, tile.with_shape(fmt("int32"), (4, 4))))
+    k.add(tile.DotOp(a, a, None, with_shape(fmt("int32"), (4, 4))))
     module = k.module()
     with pytest.raises(CompileError, match=r"kernel.py:\d+:5: .* does not multiply int16"):
         place(module, EDGE)
