@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -108,6 +109,21 @@ def op_definition(cls: type[_Op]) -> type[_Op]:
     for name, get in _by_number(definition.results, attrgetter("results")).items():
         setattr(cls, name, property(get))
     return cls
+
+
+def is_pure(op: Operation) -> bool:
+    """Whether the results of an op depend on its operands and properties alone, and nothing else comes of it."""
+    return _pure(type(op))
+
+
+@cache
+def _pure(kind: type[Operation]) -> bool:
+    return kind.has_trait(Pure)
+
+
+def operands_of(op: Operation) -> SSAValues[SSAValue]:
+    """The operands of any op as a tuple: `op.operands`, without the view that lets one change them."""
+    return op._operands
 
 
 def require(condition: bool, message: str) -> None:

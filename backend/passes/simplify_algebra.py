@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 
-from xdsl.dialects.builtin import IntegerType, StringAttr
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from ..dialects import tile
+from ..dialects.attributes import text
 from ..dialects.types import element_type, format_of, shape_of
 from ..isa.vector_ops import BY_NAME as VECTOR_OPS
 from .simplify_emit import Emitter
@@ -88,7 +89,7 @@ def _mirror(op: tile.MapOp) -> bool:
     if not (VECTOR_OPS[fn].commutative or fn in _MIRROR):
         return False
     op.operands = tuple(reversed(op.args))
-    op.properties["fn"] = StringAttr(_MIRROR.get(fn, fn))
+    op.properties["fn"] = text(_MIRROR.get(fn, fn))
     return True
 
 
@@ -143,7 +144,7 @@ def _right_constant(op: tile.MapOp, c: int) -> SSAValue | None:
     if width == 1 and (fn, c) in (("ieq", 1), ("ine", 0)):
         return x
     if fn == "isub" and width > 1:
-        op.properties["fn"] = StringAttr("iadd")
+        op.properties["fn"] = text("iadd")
         op.operands = (x, emit.filled(-c, x.type))
         fn, c = "iadd", -c
     inner = x.owner

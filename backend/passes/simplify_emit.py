@@ -11,15 +11,14 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
     FloatAttr,
-    IntegerAttr,
     IntegerType,
     LocationAttr,
-    StringAttr,
     i1,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ..dialects import tile
+from ..dialects.attributes import text, wrapped_integer
 from ..dialects.types import element_type, shape_of, with_shape
 from ..isa.vector_ops import BY_NAME as VECTOR_OPS
 
@@ -61,7 +60,7 @@ class Emitter:
         """A scalar constant; integers wrap to the type."""
         attribute: Attribute
         if isinstance(type_, IntegerType):
-            attribute = IntegerAttr(int(value), type_, truncate_bits=True)
+            attribute = wrapped_integer(int(value), type_)
         else:
             assert isinstance(type_, AnyFloat)
             attribute = FloatAttr(float(value), type_)
@@ -86,7 +85,7 @@ class Emitter:
             element = element_type(args[-1].type)
         assert element is not None
         type_ = with_shape(element, shape_of(args[0].type))
-        return self._new(tile.MapOp, args, type_, {"fn": StringAttr(fn)})
+        return self._new(tile.MapOp, args, type_, {"fn": text(fn)})
 
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         """`tile.reshape`; the value itself when the shape is already right."""
