@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsalang._backend import formats
+from dsalang._backend.collector import paused
 from dsalang._backend.errors import InternalError, LaunchError, UserError
 from dsalang._backend.image.model import Choice, Image
 from dsalang._backend.isa.table import VECTOR_REGISTERS
@@ -270,6 +271,7 @@ def dsa_ir(
     return module
 
 
+@paused()
 def compile_kernel(source: KernelSource, spec: Specialization, target: Target) -> Image:
     """Compile, without looking into any cache. A failure that is not the user's is an InternalError."""
     from dsalang._backend.pipeline import compile_module

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from dsalang._backend.collector import paused
+
 from .launch import Grid
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class FirstRun:
         self._next = self.compiled()
         return self._next()
 
+    @paused()  # the collector's time is not the run's
     def _attempt(self) -> Run | None:
         """The run, None when it takes too long; memory is as it was before then."""
         from dsalang._runtime.reference.engine import run
