@@ -3,6 +3,7 @@
 from __future__ import annotations
 import __future__
 
+import ast
 import functools
 import hashlib
 import inspect
@@ -10,6 +11,8 @@ import linecache
 import operator
 import sys
 import types
+
+from .lines import block_of
 
 _FUTURES = functools.reduce(
     operator.or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names)
@@ -31,7 +34,10 @@ def executed_source(function: types.FunctionType) -> tuple[str, list[str], int] 
             lines = value.splitlines(keepends=True)
             linecache.cache[name] = (len(value), None, lines, name)
             first = function.__code__.co_firstlineno
-            return name, inspect.getblock(lines[first - 1 :]), first
+            block = block_of(lines, function.__code__)
+            if block is None or not _parses("".join(block)):
+                block = inspect.getblock(lines[first - 1 :])
+            return name, block, first
     return None
 
 
@@ -47,6 +53,14 @@ def _module_frame(function: types.FunctionType) -> types.FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+def _parses(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def _makes(text: str, code: types.CodeType) -> bool:

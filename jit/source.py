@@ -6,7 +6,8 @@ import ast
 import builtins
 import inspect
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -18,8 +19,9 @@ from .builtin import Builtin
 from .constexpr import ConstexprFunction, constexpr
 from .dtypes import dtype, pointer_type
 from .executed import executed_source
+from .lines import written_lines
 from .prompt import typed_source
-from .syntax import children, walk
+from .syntax import children
 
 EMPTY = inspect.Parameter.empty
 """Default of a parameter that has none."""
@@ -81,6 +83,12 @@ class KernelSource:
             )
         code = function.__code__
         file = code.co_filename
+        quickly = written_lines(function)
+        if quickly is not None:
+            source = cls._made(function, file, quickly, code.co_firstlineno)
+            with suppress(CompileError):
+                _ = source.tree
+                return source
         try:
             lines, first = inspect.getsourcelines(function)
         except (OSError, TypeError, SyntaxError, IndexError):
@@ -91,13 +99,19 @@ class KernelSource:
                     hint=_NO_SOURCE,
                 ) from None
             file, lines, first = found
+        return cls._made(function, file, lines, max(first, 1))
+
+    @classmethod
+    def _made(
+        cls, function: types.FunctionType, file: str, lines: list[str], first: int
+    ) -> KernelSource:
         indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
-        cells = dict(zip(code.co_freevars, function.__closure__ or ()))
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
         return cls(
             function.__name__,
             _shifted(lines, indent),
             file,
-            max(first, 1),
+            first,
             indent,
             _params(function),
             function.__globals__,
@@ -155,12 +169,12 @@ class KernelSource:
     @cached_property
     def _paths(self) -> list[tuple[str, ...]]:
         """Every outside name that the function reads, with the attributes after it; looked up at each launch."""
-        local = {param.name for param in self.params} | _assigned(self.tree)
-        found: dict[tuple[str, ...], None] = {}
-        for root in (self.tree.args, *self.tree.body):
-            inside = local if isinstance(root, ast.stmt) else set()
-            found |= {path: None for path in _names_read(root) if path[0] not in inside}
-        return list(found)
+        read, assigned = _names(self.tree.body)
+        local = {param.name for param in self.params} | assigned
+        of_parameters, _ = _names(
+            [self.tree.args]
+        )  # defaults and annotations, which are no local's
+        return sorted(of_parameters | {path for path in read if path[0] not in local})
 
     def references(self) -> Iterator[tuple[tuple[str, ...], Any]]:
         """Outside values that the function reads now, with the names that lead to them."""
@@ -229,36 +243,38 @@ class _Cells(Mapping[str, Any]):
         return True
 
 
-def _names_read(root: ast.AST) -> Iterator[tuple[str, ...]]:
-    """Names that are read, each with the attributes after it."""
-    owners: set[ast.AST] = set()
-    for node in walk(root):
-        if node in owners:
-            continue
-        path: list[str] = []
-        while isinstance(node, ast.Attribute):
-            path.insert(0, node.attr)
-            node = node.value
-            owners.add(node)
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
-            yield (node.id, *path)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-def _assigned(function: ast.FunctionDef) -> set[str]:
-    """Names that are the function's own because it assigns them (those of comprehensions are not)."""
-    found: set[str] = set()
-    pending: list[ast.AST] = list(function.body)
+def _names(roots: Iterable[ast.AST]) -> tuple[set[tuple[str, ...]], set[str]]:
+    """Names that are read, each with the attributes after it, and names that are a function's own because it assigns
+    them (those of comprehensions are not)."""
+    read: set[tuple[str, ...]] = set()
+    assigned: set[str] = set()
     outside: set[str] = set()
-    while pending:
+    pending = list(roots)
+    inside: list[ast.AST] = []  # comprehensions; looked at last
+    own = True
+    while pending or inside:
+        if not pending:
+            pending, inside, own = inside, [], False
         node = pending.pop()
-        if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-            continue
-        if isinstance(node, ast.Global | ast.Nonlocal):
-            outside.update(node.names)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        pending += children(node)
-    return found - outside
+        path: tuple[str, ...] = ()
+        while isinstance(node, ast.Attribute):
+            path = (node.attr, *path)
+            node = node.value
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Store):
+                read.add((node.id, *path))
+            elif own:
+                assigned.add(node.id)
+        elif own and isinstance(node, _COMPREHENSIONS):
+            inside.append(node)
+        else:
+            if isinstance(node, ast.Global | ast.Nonlocal):
+                outside.update(node.names)
+            pending += children(node)
+    return read, assigned - outside
 
 
 def _shifted(lines: list[str], indent: int) -> str:
