@@ -20,12 +20,12 @@ ROW = 8 * timing.RECORD
 
 def text() -> str:
     """LLVM IR of all shared functions, visible to others."""
-    from dsalang._backend.llvm.host import helpers
+    from dsalang._backend.llvm.host import shared
     from dsalang._backend.llvm.host.host import this_host
 
     units = "\n".join(
         line
-        for line in str(helpers.everything(this_host().vector_bytes)).splitlines()
+        for line in str(shared.everything(this_host())).splitlines()
         if not line.startswith(("target ", "source_"))
     )
     # metadata has numbers, and the text it is put behind has its own

@@ -41,7 +41,7 @@ def code(cache: ObjectCache | None) -> Code:
             here / f"{name}.py"
             for name in ("timing", "repeats", "timing_state", "common", "context")
         ]
-        files += [units / f"{name}.py" for name in ("abi", "build", "helpers")]
+        files += [units / f"{name}.py" for name in _UNIT_FILES]
         files.append(Path(formats.__file__))
         key = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
         _CODE.append(load_or_make(cache, f"timing-{key}", _module_text, SHARED, True))
@@ -52,10 +52,13 @@ SHARED = (
     "simulate", "dsa.flush", "dsa.simulate", "dsa.service", "dsa.trace_read", "dsa.append", "dsa.done", "dsa.moved",
     "dsa.execute", "dsa.address", "dsa.transfer", "dsa.compute",
     "dsa.broken", "dsa.print", "dsa.assert", "dsa.fault", "dsa.operand", "dsa.open", "dsa.fill", "dsa.large",
-    "dsa.stream", "dsa.read", "dsa.no_read", "dsa.status", "dsa.finish",
+    "dsa.stream", "dsa.read", "dsa.no_read", "dsa.status", "dsa.finish", "dsa.rows", "dsa.columns.1", "dsa.columns.2", "dsa.columns.4", "dsa.columns.8",
 )  # fmt: skip
 """Names of the object's functions."""
 
+
+_UNIT_FILES = ("abi", "build", "copies", "helpers", "shared", "transpose")
+"""Files of the host code's generator that the object is made from."""
 
 _CODE: list[Code] = []
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dsalang._backend import formats
 from dsalang._backend.isa.table import INVALID_OFFSET, NONE, AtomicKind
-from dsalang._backend.llvm.host import dma
+from dsalang._backend.llvm.host import dma_copy
 from dsalang._backend.llvm.host.abi import Slot
 
 from .draw import drawn
@@ -208,7 +208,7 @@ def test_bounds() -> None:
 
 def test_stores_past_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     """As to a large array: rows at all distances from a cache line."""
-    monkeypatch.setattr(dma, "STREAM_BYTES", HBM)
+    monkeypatch.setattr(dma_copy, "STREAM_BYTES", HBM)
     rows = [
         _row(op="dma.store", size=(count,), hi=(count,), lo=(low,), hbm=PAGE + at, sram=sram)
         for count, low, at, sram in (

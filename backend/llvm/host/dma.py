@@ -6,21 +6,17 @@ both sides are one row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from ... import formats
-from . import helpers, lanes
+from . import dma_copy, helpers, lanes
 from .abi import Fault, Slot
 from .build import I64, Bool, Int, Value, constant, wrap
 from .unit import FAR, Unit
-from .walk import Space, injective, merge
+from .walk import injective, merge
 
 _UNSIGNED = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
-
-STREAM_BYTES = 8 << 20
-"""Arrays in HBM from this size on are written past the caches, which would not keep them anyway."""
-_STREAM_ROW = 256
-"""Rows of at least so many bytes; part of a cache line goes past the caches slowly."""
 
 
 def load(unit: Unit) -> None:
@@ -212,89 +208,15 @@ def _copy(unit: Unit, box: _Box, delta: Value, tile: Value, into_hbm: bool) -> N
     """Copy the valid box, which may be empty; `tile` points to its first element in SRAM."""
     if box.empty is True:
         return
-    fixed = {d for d in range(len(box.length)) if box.indexed(d)}
-    space = merge(unit, box.length, [box.hbm_stride, box.sram_stride], fixed)
-    space = _ordered(box, space, fixed, into_hbm)
-    start = unit.add(box.hbm, box.hbm_offset())
-    array = unit.host_pointer(start, delta)
-    large = _large(unit, box) if into_hbm else None
-
-    def move(there: Int, here: Int, bytes_: Int | None) -> None:
-        to, source = unit.at(array, there), unit.at(tile, here)
-        if not into_hbm:
-            to, source = source, to
-        if bytes_ is not None and large is not None and not _short(bytes_):
-            function = helpers.stream(unit.module, unit.host.vector_bytes)
-            unit.b.call(function, [to, source, unit.i64(bytes_), large])
-        elif bytes_ is not None:
-            unit.copy(to, source, bytes_)
-        else:
-            unit.store(unit.load(box.element, source), to)
-
-    _nest(unit, box, space, fixed, 0, 0, 0, move)
-
-
-def _short(bytes_: Int) -> bool:
-    return isinstance(bytes_, int) and bytes_ < _STREAM_ROW
-
-
-def _large(unit: Unit, box: _Box) -> Value | None:
-    """Whether the array is large; None where no row is long enough to care."""
-    longest = unit.mul(max((s for s in box.size if isinstance(s, int)), default=_STREAM_ROW), 1)
-    if _short(unit.mul(longest, box.width)):
-        return None
-    return unit.b.call(helpers.large(unit.module), [unit.context, constant(I64, STREAM_BYTES)])
-
-
-def _ordered(box: _Box, space: Space, fixed: set[int], into_hbm: bool) -> Space:
-    """The dim that is contiguous in HBM innermost, where the order of elements does not matter."""
+    steps = {d: partial(box.index_step, d) for d in range(len(box.length)) if box.indexed(d)}
+    space = merge(unit, box.length, [box.hbm_stride, box.sram_stride], steps)
     strides = box.hbm_stride if into_hbm else box.sram_stride
-    if (into_hbm and fixed) or not injective(box.size, strides, box.width):
-        return space
-    order = list(range(len(space.sizes)))
-    for place, dim in enumerate(space.dims):
-        step = space.strides[0][place]
-        if dim not in fixed and isinstance(step, int) and step == box.width:
-            order.remove(place)
-            order.append(place)
-    return Space(
-        [space.sizes[d] for d in order],
-        [[row[d] for d in order] for row in space.strides],
-        [space.dims[d] for d in order],
-    )
-
-
-def _nest(
-    unit: Unit,
-    box: _Box,
-    space: Space,
-    fixed: set[int],
-    dim: int,
-    there: Int,
-    here: Int,
-    move: Callable[[Int, Int, Int | None], None],
-) -> None:
-    """Loops over the dims from `dim` on; the innermost one is a copy of bytes where it can be."""
-    if dim == len(space.sizes):
-        move(there, here, box.width)
-        return
-    steps = [row[dim] for row in space.strides]
-    size, number = space.sizes[dim], space.dims[dim]
-    last = dim == len(space.sizes) - 1
-    rows = all(isinstance(s, int) and s == box.width for s in steps)
-    if last and rows and number not in fixed:
-        move(there, here, unit.mul(size, box.width))
-        return
-
-    def turn(i: Int) -> None:
-        step = box.index_step(number, i) if number in fixed else unit.mul(i, steps[0])
-        at = unit.add(there, step), unit.add(here, unit.mul(i, steps[1]))
-        if last:
-            move(*at, None)
-        else:
-            _nest(unit, box, space, fixed, dim + 1, *at, move)
-
-    unit.loop(0, size, turn)
+    free = not (into_hbm and steps) and injective(box.size, strides, box.width)
+    known = [s for s in box.size if isinstance(s, int)]
+    longest = max(known) if known else None
+    what = dma_copy.Box(space, box.width, steps, free, longest)
+    start = unit.add(box.hbm, box.hbm_offset())
+    dma_copy.copy(unit, what, unit.host_pointer(start, delta), tile, into_hbm)
 
 
 def _fill(unit: Unit, box: _Box, tile: Value) -> None:

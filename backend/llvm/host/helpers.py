@@ -16,21 +16,10 @@ PAIR = ir.LiteralStructType([I64, I64])
 
 
 class Linked(ir.Module):  # type: ignore[misc]
-    """A module that declares helpers, which another object has (`everything`), and does not define them."""
+    """A module that declares helpers, which another object has (`shared.py`), and does not define them."""
 
 
-def everything(vector_bytes: int) -> ir.Module:
-    """A module of all helpers, visible to others, for a processor with vectors of so many bytes."""
-    module = ir.Module("helpers")
-    for function in (
-        fault(module), operand_fault(module), open_hbm(module), fill(module, vector_bytes // 8),
-        large(module), stream(module, vector_bytes),
-    ):  # fmt: skip
-        function.linkage = ""
-    return module
-
-
-def _helper(
+def helper(
     module: ir.Module,
     name: str,
     result: ir.Type,
@@ -38,6 +27,7 @@ def _helper(
     body: Callable[[Code], None],
     cold: bool = False,
 ) -> ir.Function:
+    """The function of a module with this name, made by `body` when it is not there yet."""
     if (known := module.globals.get(name)) is not None:
         return known
     function = ir.Function(module, ir.FunctionType(result, arguments), name)
@@ -65,7 +55,7 @@ def fault(module: ir.Module) -> ir.Function:
         _put(code, context, Slot.FAULT_BYTES, bytes_)
         code.b.ret(number)
 
-    return _helper(module, "dsa.fault", I64, [PTR, I64, I64, I64], body, cold=True)
+    return helper(module, "dsa.fault", I64, [PTR, I64, I64, I64], body, cold=True)
 
 
 def operand_fault(module: ir.Module) -> ir.Function:
@@ -94,7 +84,7 @@ def operand_fault(module: ir.Module) -> ir.Function:
         _put(code, context, Slot.FAULT_VALUE, value)
         b.ret(constant(I64, Fault.OPERAND))
 
-    return _helper(module, "dsa.operand", I64, [PTR, PTR, PTR], body, cold=True)
+    return helper(module, "dsa.operand", I64, [PTR, PTR, PTR], body, cold=True)
 
 
 def operand_table(module: ir.Module, name: str, rows: Sequence[tuple[int, int, int]]) -> Value:
@@ -155,7 +145,7 @@ def open_hbm(module: ir.Module) -> ir.Function:
         _put(code, context, Slot.FAULT_BYTES, bytes_)
         b.ret(b.insert_value(Text(PAIR, "zeroinitializer"), why, 0))
 
-    return _helper(module, "dsa.open", PAIR, [PTR, I64, I64, I64, I64], body)
+    return helper(module, "dsa.open", PAIR, [PTR, I64, I64, I64, I64], body)
 
 
 def fill(module: ir.Module, lanes: int) -> ir.Function:
@@ -175,7 +165,7 @@ def fill(module: ir.Module, lanes: int) -> ir.Function:
         code.loop(whole, bytes_, rest)
         code.b.ret_void()
 
-    return _helper(module, "dsa.fill", VOID, [PTR, I64, I64], body)
+    return helper(module, "dsa.fill", VOID, [PTR, I64, I64], body)
 
 
 def large(module: ir.Module) -> ir.Function:
@@ -194,7 +184,7 @@ def large(module: ir.Module) -> ir.Function:
         start, end = (code.load(I64, row, 8 * k) for k in (Segment.START, Segment.END))
         code.b.ret(code.compare(">=", code.b.sub(end, start), bytes_))
 
-    return _helper(module, "dsa.large", I1, [PTR, I64], body)
+    return helper(module, "dsa.large", I1, [PTR, I64], body)
 
 
 def stream(module: ir.Module, vector_bytes: int) -> ir.Function:
@@ -231,7 +221,7 @@ def stream(module: ir.Module, vector_bytes: int) -> ir.Function:
             code.loop(first, stop, turn, step=width)
         b.ret_void()
 
-    return _helper(module, "dsa.stream", VOID, [PTR, PTR, I64, I1], body)
+    return helper(module, "dsa.stream", VOID, [PTR, PTR, I64, I1], body)
 
 
 def _find(code: Code, context: Value, address: Value) -> Value:

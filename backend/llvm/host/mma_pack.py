@@ -30,6 +30,7 @@ from .build import (
     list_constant,
     vector,
 )
+from .transpose import transposed
 from .unit import Unit
 from .walk import Elements, load_elements, mask_below
 
@@ -299,7 +300,7 @@ def _transpose(unit: Unit, packing: Packing, row_bytes: int) -> ir.Function:
     to, source, stride, rows = function.args
     type_ = vector(I64 if packing.bytes == 8 else I32, count)
     values = [code.load(type_, source, code.mul(stride, i)) for i in range(count)]
-    values = _transposed(code, values)
+    values = transposed(code, values)
     for i, value in enumerate(values):
         if i:
             go = code.b.append_basic_block("more")
@@ -311,19 +312,3 @@ def _transpose(unit: Unit, packing: Packing, row_bytes: int) -> ir.Function:
         code.store(value, to, i * row_bytes)
     code.b.ret_void()
     return function
-
-
-def _transposed(code: Code, values: Sequence[Value]) -> list[Value]:
-    """The transposed square: swap off-diagonal blocks of half the size, then of a quarter, …"""
-    count = len(values)
-    rows = list(values)
-    size = count // 2
-    while size:
-        low = [(0 if lane & size == 0 else count) + (lane & ~size) for lane in range(count)]
-        high = [(0 if lane & size == 0 else count) + (lane | size) for lane in range(count)]
-        for i in range(count):
-            if i & size == 0:
-                x, y = rows[i], rows[i + size]
-                rows[i], rows[i + size] = code.shuffle(x, y, low), code.shuffle(x, y, high)
-        size //= 2
-    return rows

@@ -1,0 +1,20 @@
+"""All functions that units share, in one module."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from . import copies, helpers
+from .host import Host
+
+
+def everything(host: Host) -> ir.Module:
+    """A module of all helpers, visible to others, for a processor."""
+    module, width = ir.Module("helpers"), host.vector_bytes
+    for function in (
+        helpers.fault(module), helpers.operand_fault(module), helpers.open_hbm(module),
+        helpers.fill(module, width // 8), helpers.large(module), helpers.stream(module, width),
+        copies.rows(module, width), *(copies.columns(module, n, width) for n in (1, 2, 4, 8)),
+    ):  # fmt: skip
+        function.linkage = ""
+    return module
