@@ -52,12 +52,16 @@ SHARED = (
     "simulate", "dsa.flush", "dsa.simulate", "dsa.service", "dsa.trace_read", "dsa.append", "dsa.done", "dsa.moved",
     "dsa.execute", "dsa.address", "dsa.transfer", "dsa.compute",
     "dsa.broken", "dsa.print", "dsa.assert", "dsa.fault", "dsa.operand", "dsa.open", "dsa.fill", "dsa.large",
-    "dsa.stream", "dsa.read", "dsa.no_read", "dsa.status", "dsa.finish", "dsa.rows", "dsa.columns.1", "dsa.columns.2", "dsa.columns.4", "dsa.columns.8",
+    "dsa.stream", "dsa.read", "dsa.no_read", "dsa.status", "dsa.finish",
+    "dsa.rows", "dsa.columns.1", "dsa.columns.2", "dsa.columns.4", "dsa.columns.8",
+    "dsa.reduce.fsum", "dsa.reduce.fmaxnum", "dsa.reduce.fminnum",
 )  # fmt: skip
 """Names of the object's functions."""
 
 
-_UNIT_FILES = ("abi", "build", "copies", "helpers", "shared", "transpose")
+_UNIT_FILES = (
+    "abi", "build", "copies", "folds", "helpers", "lanes", "reduce_rows", "shared", "transpose",
+)  # fmt: skip
 """Files of the host code's generator that the object is made from."""
 
 _CODE: list[Code] = []

@@ -165,3 +165,24 @@ def _any(draw: st.DrawFn) -> Case:
 @pytest.mark.parametrize("host", HOSTS, ids=lambda h: str(h.vector_bytes))
 def test_random_layouts(host: Host) -> None:
     check(drawn(_any, 80), host)
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda h: str(h.vector_bytes))
+def test_many_rows_of_fp32(host: Host) -> None:
+    """Sixteen rows at a time: ordinary rows, and among them such with NaNs, zeros of both signs and infinities only."""
+    fp32, rng = formats.by_name("fp32"), np.random.default_rng(0)
+    odd = np.array([np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf], np.float32)
+    cases: list[Case] = []
+    for kind in (ReduceKind.FSUM, ReduceKind.FMAXNUM, ReduceKind.FMINNUM):
+        for size in ((16, 16), (37, 5), (33, 70), (2, 17, 20), (48, 1)):
+            for share in (0.0, 0.2, 1.0):
+                case = reduction(kind, fp32, size, len(size) - 1, 0, False)
+                numbers = rng.standard_normal(SRAM // 4).astype(np.float32)
+                here = rng.random(SRAM // 4) < share
+                numbers[here] = rng.choice(odd[: 2 + 2 * int(rng.integers(3))], int(here.sum()))
+                case.sram = numbers.view(np.uint8)
+                cases.append(case)
+        apart = reduction(kind, fp32, (21, 24), 1, len(cases), False)
+        apart.fields["out_stride"] = (12, 0)
+        cases.append(apart)
+    check(cases, host)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -32,7 +32,7 @@ class Box:
 
     space: Space
     width: int
-    step: dict[int, Callable[[Int], Value]]
+    step: Mapping[int, Callable[[Int], Value]]
     free: bool
     longest: int | None
 

@@ -19,6 +19,7 @@ class Host:
         quad_dot: intrinsic <n x i32> f(<n x i32> sum, unsigned <4n x i8>, signed <4n x i8>), the same with four, or ''.
         permutes: by number of lanes, intrinsic <n x i32> f(<n x i32> table, <n x i32> index).
         scales: by number of fp32 lanes, intrinsic f(x, n, passed through, mask, rounding) that gives x * 2^n.
+        limits: by number of fp32 lanes, intrinsics f(x, y, rounding) of the larger and the smaller one; y where one is NaN.
     """
 
     vector_bytes: int
@@ -27,6 +28,7 @@ class Host:
     quad_dot: str = ""
     permutes: tuple[tuple[int, str], ...] = ()
     scales: tuple[tuple[int, str], ...] = ()
+    limits: tuple[tuple[int, tuple[str, str]], ...] = ()
 
     @property
     def lanes(self) -> int:
@@ -42,6 +44,7 @@ AVX512 = Host(
     "",
     (_PERMUTE_8, (16, "llvm.x86.avx512.permvar.si.512")),
     ((16, "llvm.x86.avx512.mask.scalef.ps.512"),),
+    ((16, ("llvm.x86.avx512.max.ps.512", "llvm.x86.avx512.min.ps.512")),),
 )
 AVX512_VNNI = replace(AVX512, quad_dot="llvm.x86.avx512.vpdpbusd.512")
 AVX2 = Host(32, 16, "llvm.x86.avx2.pmadd.wd", "", (_PERMUTE_8,))

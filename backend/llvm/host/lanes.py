@@ -171,10 +171,20 @@ def narrows_clean(fmt: Format) -> bool:
     return fmt.name not in _NATIVE
 
 
-def canonical(code: Code, bits: Value, fmt: Format) -> Value:
-    """The bits of a float format, every NaN replaced by the canonical one."""
+def keeps_canonical(fmt: Format) -> bool:
+    """Whether canonical NaNs become each other between this format and other such ones."""
+    return fmt.name in _NATIVE
+
+
+def canonical(code: Code, bits: Value, fmt: Format, source: Value | None = None) -> Value:
+    """The bits of a float format, every NaN replaced by the canonical one.
+
+    `source` is NaN where the bits are, when something is known that is easier to look at.
+    """
     layout = FLOAT_LAYOUTS[fmt.name]
-    if fmt.name in _NATIVE:
+    if source is not None:
+        nan = is_nan(code, source)
+    elif fmt.name in _NATIVE:
         nan = is_nan(code, code.b.bitcast(bits, _like(bits, _NATIVE[fmt.name])))
     else:
         magnitude = code.b.and_(bits, constant(bits.type, (1 << (fmt.bits - 1)) - 1))

@@ -26,6 +26,7 @@ class Register:
         wide: of a float format, the same as fp32 (fp64 as fp64) once it has been needed.
         known: the same constant in all lanes, where that is the case.
         clean: NaNs among the bits are canonical.
+        source: where the bits are a rounding of it, a value that is NaN where they are.
     """
 
     fmt: Format
@@ -33,10 +34,11 @@ class Register:
     wide: Value | None = None
     known: int | None = None
     clean: bool = False
+    source: Value | None = None
 
     def canonical(self, code: Code) -> Value:
         """The bits with canonical NaNs."""
-        return self.bits if self.clean else lanes.canonical(code, self.bits, self.fmt)
+        return self.bits if self.clean else lanes.canonical(code, self.bits, self.fmt, self.source)
 
     def real(self, code: Code) -> Value:
         """The register as fp32, fp64 as fp64."""
@@ -45,12 +47,12 @@ class Register:
         return self.wide
 
 
-def from_real(code: Code, wide: Value, fmt: Format) -> Register:
-    """fp32 or fp64 rounded to a float format."""
+def from_real(code: Code, wide: Value, fmt: Format, clean: bool = False) -> Register:
+    """fp32 or fp64 rounded to a float format; `clean` when its NaNs are canonical."""
     wide = lanes.as_real(code, wide, fmt)
     bits = lanes.narrow(code, wide, fmt)
-    clean = lanes.narrows_clean(fmt)
-    return Register(fmt, bits, wide if fmt.name in _EXACT else None, clean=clean)
+    clean = lanes.narrows_clean(fmt) or (clean and lanes.keeps_canonical(fmt))
+    return Register(fmt, bits, wide if fmt.name in _EXACT else None, clean=clean, source=wide)
 
 
 def apply(
@@ -79,7 +81,10 @@ def _math(name: str) -> Op:
 
 
 def _transcendental(name: str) -> Op:
-    return _real_op(lambda code, x: transcendental.call(code, name, x))
+    def run(code: Code, fmt: Format, _src: Format, a: Register) -> Register:
+        return from_real(code, transcendental.call(code, name, a.real(code)), fmt, clean=True)
+
+    return run
 
 
 def _rsqrt(code: Code, x: Value) -> Value:
@@ -246,7 +251,7 @@ def _float_to_int(signed: bool) -> Op:
 
 
 def _fcvt(code: Code, fmt: Format, src: Format, a: Register) -> Register:
-    return from_real(code, a.real(code), fmt)
+    return from_real(code, a.real(code), fmt, clean=a.clean and lanes.keeps_canonical(src))
 
 
 def _resize(signed: bool) -> Op:

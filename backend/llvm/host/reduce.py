@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from ... import formats
 from ...formats import Format
 from ...isa.table import ReduceKind
-from . import lanes
+from . import lanes, reduce_rows
 from .build import I32, Bool, Int, Value, constant, list_constant, vector
 from .folds import CHAINS, Fold
 from .unit import Unit
-from .walk import Elements, injective, load_elements, mask_below, merge, store_elements
+from .walk import Elements, Space, injective, load_elements, mask_below, merge, store_elements
 
 PARTIALS = 16
 INT32 = formats.by_name("int32")
@@ -91,7 +91,9 @@ def emit(unit: Unit) -> None:
         )
     space = merge(unit, r.size, [r.strides, *(o.strides for o in r.outputs)])
     dim = _vector_dim(r, space.sizes, space.strides)
-    if dim is None:
+    if dim is None and _many_rows(r, space.sizes):
+        _rows_together(r, space)
+    elif dim is None:
         unit.walk(space.sizes, space.strides, lambda at: _row(r, at))
     else:
         _lanes(r, space.sizes, space.strides, dim)
@@ -112,6 +114,29 @@ def _vector_dim(r: _Reduce, sizes: Sequence[Int], strides: Sequence[Sequence[Int
         if contiguous and known and sizes[dim] >= 4:
             best = dim
     return best
+
+
+def _many_rows(r: _Reduce, sizes: Sequence[Int]) -> bool:
+    """Whether there is a shared function for rows like these."""
+    rows = sizes[-1] if sizes else 0
+    many = isinstance(rows, int) and rows >= reduce_rows.ROWS
+    plain = r.fmt.name == "fp32" and isinstance(r.step, int) and r.step == r.fmt.bytes
+    values = len(r.outputs) == 1 and not r.positions
+    return many and plain and values and r.fold.kind in reduce_rows.KINDS
+
+
+def _rows_together(r: _Reduce, space: Space) -> None:
+    """Loops over the outer dims of the results around the shared function for the last one."""
+    unit, (output,) = r.unit, r.outputs
+    function = reduce_rows.rows(unit.module, r.fold.kind)
+    step, out_step = (unit.i64(row[-1]) for row in space.strides)
+    count, length = unit.i64(space.sizes[-1]), unit.i64(r.length)
+
+    def call(at: list[Int]) -> None:
+        source, target = unit.at(r.source, at[0]), unit.at(output.pointer, at[1])
+        unit.b.call(function, [source, step, count, length, target, out_step])
+
+    unit.walk(space.sizes[:-1], [row[:-1] for row in space.strides], call)
 
 
 # The axis in vectors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from . import copies, helpers
+from . import copies, helpers, reduce_rows
 from .host import Host
 
 
@@ -15,6 +15,7 @@ def everything(host: Host) -> ir.Module:
         helpers.fault(module), helpers.operand_fault(module), helpers.open_hbm(module),
         helpers.fill(module, width // 8), helpers.large(module), helpers.stream(module, width),
         copies.rows(module, width), *(copies.columns(module, n, width) for n in (1, 2, 4, 8)),
+        *(reduce_rows.rows(module, kind) for kind in reduce_rows.KINDS),
     ):  # fmt: skip
         function.linkage = ""
     return module

@@ -33,7 +33,12 @@ def _function(caller: Code, name: str, type_: Any) -> ir.Function:
     code = Code(function, caller.host)
     (x,) = function.args
     nan = is_nan(code, x)
-    result = _BODIES[name](code, code.b.select(nan, constant(type_, 0.0), x))
+    # a NaN goes through the scaling instruction; what stands in for it converts to an integer, which NaN must not
+    through = name in _SCALED and _scaling(code, x) is not None
+    if through:
+        # short, and around a call a loop would save all its vectors
+        function.attributes.add("alwaysinline")
+    result = _BODIES[name](code, x if through else code.b.select(nan, constant(type_, 0.0), x))
     code.b.ret(code.b.select(nan, constant(type_, float("nan")), result))
     return function
 
@@ -62,10 +67,15 @@ def _polynomial(code: Code, x: Value, coefficients: Sequence[Any]) -> Value:
     return result
 
 
+def _scaling(code: Code, x: Value) -> str | None:
+    """The host's instruction for `_scale`."""
+    return dict(code.host.scales).get(x.type.count) if _tables(x) is FP32 else None
+
+
 def _scale(code: Code, x: Value, n: Value) -> Value:
     b, t = code.b, _tables(x)
-    known = dict(code.host.scales).get(x.type.count)
-    if known is not None and t is FP32:
+    known = _scaling(code, x)
+    if known is not None:
         # one rounding, as in the definition, whose first product is exact
         return code.call(
             known, x.type, x, n, x, constant(I16, -1), constant(I32, _CURRENT_ROUNDING)
@@ -80,7 +90,14 @@ def _scale(code: Code, x: Value, n: Value) -> Value:
 
 
 def _clamp(code: Code, x: Value, low: Any, high: Any) -> Value:
+    """x between two limits; NaN stays NaN."""
     b = code.b
+    limits = dict(code.host.limits).get(x.type.count) if _tables(x) is FP32 else None
+    if limits is not None:
+        # LLVM makes comparisons of what follows
+        for name, limit in zip(limits, (low, high)):
+            x = code.call(name, x.type, _c(x, limit), x, constant(I32, _CURRENT_ROUNDING))
+        return x
     lower = b.select(b.fcmp_ordered("<", x, _c(x, low)), _c(x, low), x)
     return b.select(b.fcmp_ordered(">", x, _c(x, high)), _c(x, high), lower)
 
@@ -209,6 +226,9 @@ def _cos(code: Code, x: Value) -> Value:
     following = code.b.add(turns, constant(turns.type, 1))
     return _finite_only(code, x, _sine_of(code, following, r, r_low))
 
+
+_SCALED = ("exp", "exp2")
+"""Functions that end in `_scale` and convert to integers nowhere else."""
 
 _BODIES: dict[str, Callable[[Code, Value], Value]] = {
     "exp": _exp,
