@@ -135,8 +135,12 @@ def rows_case(case: Case, rows: int) -> Case:
 
 
 def big_matmul_case(kind: Any) -> Case:
-    """A product of 1024³; the blocks of one program fit the host's second cache."""
-    return replace(matmul_case(1024, kind, kind, (512, 256, 128)), num_stages=1)
+    """A product of 1024³ by two programs; what is narrower is converted once for more columns."""
+    size, rows, columns = 1024, 512, 128 if kind is np.float32 else 256
+    a, b = normal(size, size, kind=kind), normal(size, size, kind=kind)
+    meta = {"K": size, "BM": rows, "BN": columns}
+    args = (a, b, np.empty((size, size), kind), size)
+    return Case("matmul_panels", (size // rows,), args, meta, num_stages=1)
 
 
 def host_like() -> Any:

@@ -250,7 +250,7 @@ def _torch_times(rows: dict[str, tuple[Case, float]]) -> dict[str, float]:
         if not isinstance(first, torch.Tensor):
             continue
         actions = {
-            "matmul": lambda args=args: torch.matmul(args[0], args[1]),
+            "matmul_panels": lambda args=args: torch.matmul(args[0], args[1]),
             "softmax_rows": lambda args=args: torch.softmax(args[0], 1),
             "layer_norm_rows": lambda args=args: torch.nn.functional.layer_norm(
                 args[0], args[0].shape[1:], args[2], args[3]

@@ -55,12 +55,13 @@ SHARED = (
     "dsa.stream", "dsa.read", "dsa.no_read", "dsa.status", "dsa.finish",
     "dsa.rows", "dsa.columns.1", "dsa.columns.2", "dsa.columns.4", "dsa.columns.8",
     "dsa.reduce.fsum", "dsa.reduce.fmaxnum", "dsa.reduce.fminnum",
+    "dsa.block", "dsa.packing.fp32", "dsa.packing.fp16", "dsa.packing.bf16",
 )  # fmt: skip
 """Names of the object's functions."""
 
 
 _UNIT_FILES = (
-    "abi", "build", "copies", "folds", "helpers", "lanes", "reduce_rows", "shared", "transpose",
+    "abi", "build", "copies", "folds", "helpers", "host", "lanes", "mma_block", "reduce_rows", "shared", "transpose",
 )  # fmt: skip
 """Files of the host code's generator that the object is made from."""
 

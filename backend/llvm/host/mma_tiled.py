@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from ... import formats
-from . import lanes, mma_pack, mma_scale
-from .build import I1, I8, I16, I32, PTR, VOID, Bool, Int, Value, constant, vector
+from . import lanes, mma_block, mma_pack, mma_scale
+from .build import F32, I1, I8, I16, I32, PTR, VOID, Bool, Int, Value, constant, vector
 from .host import Host
 from .mma_model import Product, report_overflow
 from .mma_pack import Packing
@@ -24,6 +24,8 @@ _STACK_BYTES = 128 * 1024
 """Panels up to this size are on the stack, bigger ones come from malloc."""
 _DIRECT_ROWS = 32
 """With at most so many rows of D, packing fp32 panels of B costs more than it gains."""
+_SMALL_BYTES = 16 * 1024
+"""Nor does it gain anything where all of B stays in the host's first cache."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class _Tiled:
         self.m, self.n, self.k = product.m, product.n, product.k
         self.pack_a, self.pack_b = _packings(product, unit.host)
         self.width, self.lanes = self.pack_b.bytes, self.pack_b.lanes(unit)
-        self.rows, self.vectors = _shape(self.m, unit.host.registers)
+        self.rows, self.vectors = _shape(self.m, unit.host)
         self.columns = self.vectors * self.lanes
         self.steps = self.pack_a.steps(self.k)
         self.type = vector(I32 if product.integers else lanes.real(product.d.fmt), self.lanes)
@@ -50,11 +52,13 @@ class _Tiled:
         self.b_panel: Value = None
 
 
-def _shape(m: int, registers: int) -> tuple[int, int]:
+def _shape(m: int, host: Host) -> tuple[int, int]:
     """Rows and vectors of a block of D; with few rows, more vectors hide the latency of the multiplications."""
-    if registers >= 32:
-        return (8, 2) if m > 4 else (4, 4) if m > 2 else (2, 8)
-    return (6, 2) if m > 4 else (4, 2) if m > 2 else (2, 4)
+    if m > 4:
+        return mma_block.shape(host)
+    if host.registers >= 32:
+        return (4, 4) if m > 2 else (2, 8)
+    return (4, 2) if m > 2 else (2, 4)
 
 
 def _packings(product: Product, host: Host) -> tuple[Packing, Packing]:
@@ -99,7 +103,8 @@ def _a_direct(t: _Tiled) -> bool:
 def _b_direct(t: _Tiled) -> bool:
     fmt = t.p.b.fmt
     plain = fmt.name in ("fp32", "fp64") and t.p.b.strides[2] == fmt.bytes and not t.p.b.scales
-    return bool(plain and t.m <= _DIRECT_ROWS)
+    small = t.m <= _DIRECT_ROWS or t.k * t.p.b.strides[1] <= _SMALL_BYTES
+    return bool(plain and small)
 
 
 def _a_layout(t: _Tiled) -> tuple[int, int, int]:
@@ -135,13 +140,12 @@ def _one(t: _Tiled, i: Int, target: Value, memory: Value) -> None:
 
     def columns(j: Int, count: int) -> None:
         source = unit.at(b, unit.mul(j, p.b.strides[2]))
-        _panel(
-            t,
-            place,
-            _place_b(t, i, j, source, panel, count),
-            unit.at(d, unit.mul(j, p.d.fmt.bytes)),
-            count,
-        )
+        there = unit.at(d, unit.mul(j, p.d.fmt.bytes))
+        if _packs_itself(t, count):
+            raw = _Place(source, p.b.fmt.bytes, p.b.strides[1])
+            _panel(t, place, _Place(panel, t.width, t.width * t.columns), there, count, raw)
+        else:
+            _panel(t, place, _place_b(t, i, j, source, panel, count), there, count, None)
 
     whole = t.n // t.columns * t.columns
     unit.loop(0, whole, lambda j: columns(j, t.columns), step=t.columns)
@@ -181,25 +185,48 @@ def _place_b(t: _Tiled, i: Int, j: Int, source: Value, panel: Value, columns: in
     return _Place(panel, t.width, row)
 
 
-def _panel(t: _Tiled, a: _Place, b: _Place, d: Value, columns: int) -> None:
-    """All rows of D for one panel of columns."""
+def _shared(t: _Tiled, columns: int) -> bool:
+    """Whether whole blocks of these columns are what the shared functions multiply."""
+    plain = t.p.d.fmt.name == "fp32" and t.type.element == F32
+    return plain and (t.rows, t.vectors) == mma_block.shape(t.unit.host) and columns == t.columns
+
+
+def _packs_itself(t: _Tiled, columns: int) -> bool:
+    """Whether these columns of B can be packed by the shared functions, under the multiplications of the first rows."""
+    b = t.p.b
+    known = b.fmt.name in mma_block.SOURCES and b.strides[2] == b.fmt.bytes and not b.scales
+    return known and _shared(t, columns) and t.m >= t.rows and not _b_direct(t)
+
+
+def _call(t: _Tiled, a: _Place, b: _Place, d: Value, panel: Value = None) -> None:
+    """A block by a shared function; B as it is stored is packed to `panel` where that is given."""
+    unit, module = t.unit, t.unit.module
+    lead, steps, add = t.p.d.strides[1], t.steps, constant(I1, int(t.p.accumulate))
+    numbers = [unit.i64(x) for x in (a.row, a.step, b.step, lead, steps)]
+    places = [a.pointer, *numbers[:2], b.pointer, numbers[2], d, *numbers[3:], add]
+    if panel is None:
+        unit.b.call(mma_block.block(module, unit.host), places)
+    else:
+        unit.b.call(mma_block.packing(module, unit.host, t.p.b.fmt), [*places, panel])
+
+
+def _panel(t: _Tiled, a: _Place, b: _Place, d: Value, columns: int, raw: _Place | None) -> None:
+    """All rows of D for one panel of columns; the first block packs B where it comes as `raw`."""
     unit, lead = t.unit, t.p.d.strides[1]
 
     def block(i: Int, rows: int) -> None:
-        pointer = unit.at(a.pointer, unit.mul(i, a.row))
-        _block(
-            t,
-            _Place(pointer, a.row, a.step),
-            b,
-            unit.at(d, unit.mul(i, lead)),
-            start,
-            rows,
-            columns,
-        )
+        here = _Place(unit.at(a.pointer, unit.mul(i, a.row)), a.row, a.step)
+        there = unit.at(d, unit.mul(i, lead))
+        if rows == t.rows and _shared(t, columns):
+            _call(t, here, b, there)
+        else:
+            _block(t, here, b, there, start, rows, columns)
 
     start = _starts(t, b, -(-columns // t.lanes))
     whole = t.m // t.rows * t.rows
-    unit.loop(0, whole, lambda i: block(i, t.rows), step=t.rows)
+    if raw is not None:
+        _call(t, a, raw, d, b.pointer)
+    unit.loop(t.rows if raw else 0, whole, lambda i: block(i, t.rows), step=t.rows)
     if whole < t.m:
         block(whole, t.m - whole)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from . import copies, helpers, reduce_rows
+from ... import formats
+from . import copies, helpers, mma_block, reduce_rows
 from .host import Host
 
 
@@ -16,6 +17,8 @@ def everything(host: Host) -> ir.Module:
         helpers.fill(module, width // 8), helpers.large(module), helpers.stream(module, width),
         copies.rows(module, width), *(copies.columns(module, n, width) for n in (1, 2, 4, 8)),
         *(reduce_rows.rows(module, kind) for kind in reduce_rows.KINDS),
+        mma_block.block(module, host),
+        *(mma_block.packing(module, host, formats.by_name(name)) for name in mma_block.SOURCES),
     ):  # fmt: skip
         function.linkage = ""
     return module
