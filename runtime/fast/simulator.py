@@ -53,8 +53,7 @@ SHARED = (
     "dsa.execute", "dsa.address", "dsa.transfer", "dsa.compute",
     "dsa.broken", "dsa.print", "dsa.assert", "dsa.fault", "dsa.operand", "dsa.open", "dsa.fill", "dsa.large",
     "dsa.stream", "dsa.read", "dsa.no_read", "dsa.status", "dsa.finish",
-    "dsa.rows", "dsa.columns.1", "dsa.columns.2", "dsa.columns.4", "dsa.columns.8",
-    "dsa.reduce.fsum", "dsa.reduce.fmaxnum", "dsa.reduce.fminnum",
+    "dsa.rows", "dsa.columns.2", "dsa.columns.4", "dsa.reduce.fsum", "dsa.reduce.fmaxnum",
     "dsa.block", "dsa.packing.fp32", "dsa.packing.fp16", "dsa.packing.bf16",
 )  # fmt: skip
 """Names of the object's functions."""

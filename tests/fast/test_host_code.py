@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dsalang._runtime.fast import host, objects
+from dsalang._runtime.fast import host, objects, simulator
 from dsalang._runtime.fast.loader import load
 
 KERNEL = """
@@ -177,3 +177,12 @@ def seconds_to_stop(script: Path, env: dict[str, str]) -> float:
         taken, said = time.monotonic() - start, errors.decode()
         assert "KeyboardInterrupt" in said and "Exception ignored" not in said
         return taken
+
+
+def test_functions_that_units_share_can_be_found() -> None:
+    """What an image's object refers to is in the shared one, by the names that the loader knows."""
+    from dsalang._backend.llvm.host.host import this_host
+    from dsalang._backend.llvm.host.shared import everything
+
+    made = {f.name for f in everything(this_host()).functions if f.blocks}
+    assert made <= set(simulator.SHARED)

@@ -12,6 +12,7 @@ from dsalang._backend import formats
 from dsalang._backend.isa.table import INVALID_OFFSET, NONE, AtomicKind
 from dsalang._backend.llvm.host import dma_copy
 from dsalang._backend.llvm.host.abi import Slot
+from dsalang._backend.llvm.host.host import AVX2, AVX512, Host, this_host
 
 from .draw import drawn
 from .harness import PAGE, Case, Machine, call_unit, check, compile_units, random_bytes
@@ -244,3 +245,36 @@ def test_faults_say_where() -> None:
     assert context[Slot.FAULT_FIELD] == 2 and context[Slot.FAULT_VALUE] == -7
     context = _faulting(_row(op="dma.store", opened={"hbm": 0}))
     assert context[Slot.SEGMENT] == -1 and context[Slot.FAULT_ADDRESS] == 0
+
+
+def _tile(op: str, width: int, rows: int, columns: int, transposed: bool, **opened: int) -> Case:
+    """A tile of a matrix whose rows are 12 bytes longer than they need be, or its transpose."""
+    lead, sram = (rows if transposed else columns) * width + 12, random_bytes(1 << 15, width)
+    fields: dict[str, Any] = {
+        "elem_bytes": width, "ndim": 2, "size": (rows, columns), "hbm": PAGE + 8, "sram": 20,
+        "hbm_stride": (width, lead) if transposed else (lead, width),
+        "sram_stride": (columns * width, width), "lo": (0, 0), "hi": (rows, columns),
+    }  # fmt: skip
+    what = f"{op} {width} {rows}x{columns} {transposed} {opened}"
+    return Case(op, fields, opened, None, sram, [random_bytes(1 << 16, 5)], argument=0, what=what)
+
+
+HOSTS = [AVX512, AVX2] if this_host().vector_bytes == 64 else [this_host()]
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda h: str(h.vector_bytes))
+def test_tiles_and_transposed_tiles(host: Host) -> None:
+    """Rows of all lengths, squares with what is left of them, parts of tiles."""
+    shapes = [(3, n) for n in (1, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130, 1100)]
+    shapes += [(40, 35), (16, 64), (33, 16), (5, 70), (64, 64)]
+    parts: list[dict[str, int]] = [{}, {"hi.0": 2, "hi.1": 5}, {"hi.0": 0}, {"lo.0": 1, "hi.1": 33}]
+    cases = [
+        _tile(op, width, rows, columns, transposed, **parts[(rows + columns + width) % 4])
+        for op in ("dma.load", "dma.store")
+        for width in (1, 2, 4, 8)
+        for rows, columns in shapes
+        for transposed in (False, True)
+        if rows * columns * width <= 30000
+    ]
+    for start in range(0, len(cases), 50):
+        check(cases[start : start + 50], host)

@@ -16,6 +16,8 @@ _PIECE = 16
 """Bytes of the smallest vector."""
 _SQUARE = 16
 """Elements along a square that is transposed in registers, where they fit."""
+WIDTHS = (2, 4)
+"""Bytes of elements that `columns` is for; each costs some time in the first process on a host."""
 
 
 def element(width: int) -> ir.Type:

@@ -82,7 +82,8 @@ def _kind(box: Box, space: Space) -> _Kind:
         short = isinstance(size, int) and size * box.width < _SHORT_ROW
         return _Kind.ROWS if two and not short else _Kind.ROW
     crossed = two and _adjacent(box, space, -1, 0) and _adjacent(box, space, -2, 1)
-    return _Kind.COLUMNS if crossed and box.free else _Kind.ELEMENT
+    known = box.free and box.width in copies.WIDTHS
+    return _Kind.COLUMNS if crossed and known else _Kind.ELEMENT
 
 
 def _ordered(box: Box) -> Space:

@@ -16,7 +16,7 @@ from .folds import Fold
 
 ROWS = 16
 """Rows that are reduced together, and lanes of a vector."""
-KINDS = (ReduceKind.FSUM, ReduceKind.FMAXNUM, ReduceKind.FMINNUM)
+KINDS = (ReduceKind.FSUM, ReduceKind.FMAXNUM)
 _FP32 = formats.by_name("fp32")
 _GROUP = 4
 """Rows whose vectors are folded in turn, so that one need not wait for itself."""
@@ -56,12 +56,11 @@ class _Rows:
         code.b.ret_void()
 
     def quick(self, x: Value, y: Value) -> Value:
-        """x op y where no number is NaN; which zero comes out is open. Extremes are one instruction so."""
+        """x op y where no number is NaN; which zero comes out is open. The largest is one instruction so."""
         if self.fold.kind is ReduceKind.FSUM:
             return self.fold.fold(self.code, x, y)
-        test = ">" if self.fold.kind is ReduceKind.FMAXNUM else "<"
         # an x that is NaN loses
-        return self.code.b.select(self.code.b.fcmp_ordered(test, x, y), x, y)
+        return self.code.b.select(self.code.b.fcmp_ordered(">", x, y), x, y)
 
     def load(self, row: Value, at: Int, mask: Value | None = None) -> Value:
         """A vector of a row; the identity in lanes that are not there."""
@@ -76,8 +75,7 @@ class _Rows:
         """What changes nothing; not NaN."""
         if self.fold.kind is ReduceKind.FSUM:
             return self.fold.identity(ROWS)
-        low = self.fold.kind is ReduceKind.FMAXNUM
-        return constant(self.type, float("-inf") if low else float("inf"))
+        return constant(self.type, float("-inf"))
 
     def block(self, first: Int) -> None:
         """Sixteen rows."""
