@@ -42,13 +42,19 @@ _FLOATS: dict[str, Attribute] = {
     "fp32": Float32Type(),
     "fp64": Float64Type(),
 }
-_FLOAT_NAMES = {type_: name for name, type_ in _FLOATS.items()}
+_FLOAT_FORMATS = {type_: formats.by_name(name) for name, type_ in _FLOATS.items()}
 _INTS = {bits: IntegerType(bits) for bits in (1, 8, 16, 32, 64)}
+_INT_FORMATS = {bits: formats.by_name(f"int{bits}") for bits in _INTS}
 
 
 def scalar_type(fmt: Format) -> Attribute:
     """The IR type of a scalar of format `fmt` (signless for integers)."""
     return _FLOATS[fmt.name] if fmt.is_float else _INTS[fmt.bits]
+
+
+def int_type(bits: int) -> IntegerType:
+    """The type of signless integers of some bits."""
+    return _INTS[bits]
 
 
 def format_of(type_: Attribute) -> Format:
@@ -57,21 +63,21 @@ def format_of(type_: Attribute) -> Format:
     Pointers are stored as int64.
     """
     element = element_type(type_)
-    if isinstance(element, PtrType):
-        return formats.by_name("int64")
     if isinstance(element, IntegerType):
-        return formats.by_name(f"int{element.width.data}")
-    return formats.by_name(_FLOAT_NAMES[element])
+        return _INT_FORMATS[element.width.data]
+    if isinstance(element, PtrType):
+        return _INT_FORMATS[64]
+    return _FLOAT_FORMATS[element]
 
 
 def element_type(type_: Attribute) -> Attribute:
     """The element type of a tile, or the type itself for a scalar."""
-    return type_.element_type if isinstance(type_, TensorType) else type_
+    return type_.element_type if type(type_) is TensorType else type_
 
 
 def shape_of(type_: Attribute) -> tuple[int, ...]:
     """The static shape of a tile; () for a scalar."""
-    return type_.get_shape() if isinstance(type_, TensorType) else ()
+    return type_.get_shape() if type(type_) is TensorType else ()
 
 
 @lru_cache(maxsize=4096)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xdsl.builder import Builder
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr, i32
 from xdsl.ir import Block, Operation
-from xdsl.rewriter import InsertPoint
 
-from ..dialects import dsa, tile
+from ..dialects import arithmetic, dsa, tile
 from ..target import Target
 from .placing import control, micro, report, tensor, transfer, vector
 from .placing.emit import Placement, core_type
@@ -20,7 +18,7 @@ from .placing.homes import control_core_scalars
 from .placing.joins import find_joins
 from .placing.prepare import remake_constants
 from .placing.rings import assign_rings
-from .placing.walks import is_view
+from .placing.walks import is_view, operations
 
 
 def place(module: ModuleOp, target: Target) -> None:
@@ -36,11 +34,12 @@ def place(module: ModuleOp, target: Target) -> None:
 
 def _place_kernel(kernel: func.FuncOp, target: Target) -> None:
     old = kernel.body.block
-    remake_constants(old)
-    in_core = control_core_scalars(old)
-    joins = find_joins(old)
-    rings = assign_rings(old, in_core, joins)
-    accumulators = tensor.find_accumulators(old, rings)
+    remake_constants(operations(old))
+    ops = operations(old)
+    in_core = control_core_scalars(old, ops)
+    joins = find_joins(ops)
+    rings = assign_rings(old, ops, in_core, joins)
+    accumulators = tensor.find_accumulators(ops, rings)
     types = [core_type(arg.type) for arg in old.args]
     top, body = Block(arg_types=types), Block(arg_types=[i32])
     p = Placement(
@@ -49,7 +48,7 @@ def _place_kernel(kernel: func.FuncOp, target: Target) -> None:
         in_core=in_core,
         rings=rings,
         top=top,
-        builder=Builder(InsertPoint.at_end(top)),
+        at=top,
         joins=joins,
         location=kernel.location,
     )
@@ -62,8 +61,6 @@ def _place_kernel(kernel: func.FuncOp, target: Target) -> None:
     kernel.body.detach_block(old)
     kernel.body.add_block(top)
     kernel.function_type = FunctionType.from_lists(types, [])
-    for op in list(old.walk()):
-        op.drop_all_references()
 
 
 def _strings(attribute: Any) -> tuple[str, ...]:
@@ -79,8 +76,8 @@ def _grid_loop(
     sizes = [p.result(dsa.GridDimOp(axis)) for axis in range(3)]
     for axis, size in enumerate(sizes):
         p.define(("grid", axis), size)
-    plane = p.result(arith.MuliOp(sizes[0], sizes[1]))
-    total = p.result(arith.MuliOp(plane, sizes[2]))
+    plane = p.result(arithmetic.binary(arith.MuliOp, sizes[0], sizes[1]))
+    total = p.result(arithmetic.binary(arith.MuliOp, plane, sizes[2]))
     first, step = p.result(dsa.CoreIdOp()), p.result(dsa.NumCoresOp())
     with p.block(body):
         p.define("program", body.args[0])
@@ -127,10 +124,10 @@ def _program_id(p: Placement, op: tile.ProgramIdOp) -> None:
     x, y = p.known(("grid", 0)), p.known(("grid", 1))
     assert number is not None and plane is not None and x is not None and y is not None
     if axis == 2:
-        p.define(op.result, p.result(arith.DivUIOp(number, plane)))
+        p.define(op.result, p.result(arithmetic.binary(arith.DivUIOp, number, plane)))
         return
-    rest = number if axis == 0 else p.result(arith.DivUIOp(number, x))
-    p.define(op.result, p.result(arith.RemUIOp(rest, x if axis == 0 else y)))
+    rest = number if axis == 0 else p.result(arithmetic.binary(arith.DivUIOp, number, x))
+    p.define(op.result, p.result(arithmetic.binary(arith.RemUIOp, rest, x if axis == 0 else y)))
 
 
 def _num_programs(p: Placement, op: tile.NumProgramsOp) -> None:

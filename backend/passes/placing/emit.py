@@ -6,20 +6,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.builder import Builder
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, LocationAttr, UnknownLoc, i64
+from xdsl.dialects.builtin import IntegerType, LocationAttr, UnknownLoc, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
 
-from ...dialects import dsa
-from ...dialects.types import PtrType, format_of
+from ...dialects import arithmetic, dsa
+from ...dialects.types import PtrType, format_of, int_type
 from ...formats import Format
 from ...target import Target
 from .constants import constant_bits, signed
 from .joins import Joins
 from .rings import Ring, Rings, describe
-from .walks import is_row_major, resolve, row_major
+from .walks import is_row_major, resolve, root_of, row_major
 
 Operand = int | SSAValue
 """A number: known now, or a value of the control core."""
@@ -42,6 +40,8 @@ class View:
 
     def shifted(self, offset: int) -> View:
         """The same walk, some bytes further on."""
+        if offset == 0:
+            return self
         return View(self.slot, self.offset + offset, self.shape, self.strides, self.fmt)
 
 
@@ -54,12 +54,14 @@ class Placement:
     in_core: set[SSAValue]
     rings: Rings
     top: Block
-    builder: Builder
+    at: Block
+    """The block at whose end operations are added."""
     joins: Joins = field(default_factory=dict)
     location: LocationAttr = field(default_factory=UnknownLoc)
     slots: dict[Ring, SSAValue] = field(default_factory=dict)
     scopes: list[dict[object, SSAValue]] = field(default_factory=lambda: [{}])
-    ring_count: int = 0
+    last_ring: Operation | None = None
+    """The last one of the declarations of rings, which stand at the top."""
     own_credits: list[int] = field(default_factory=list)
     """Initial counts of the semaphores that microkernels have declared; entry s is number -1 - s in the IR."""
     own_calls: list[str] = field(default_factory=list)
@@ -68,7 +70,8 @@ class Placement:
     def emit(self, op: Operation) -> Operation:
         """Add an operation at the current place, with the current location."""
         op.location = self.location
-        return self.builder.insert(op)
+        self.at.add_op(op)
+        return op
 
     def result(self, op: Operation) -> SSAValue:
         """Add an operation and give its first result."""
@@ -77,11 +80,11 @@ class Placement:
     @contextmanager
     def block(self, block: Block) -> Iterator[Block]:
         """Add to the end of `block` meanwhile; what is defined there is forgotten afterwards."""
-        builder, self.builder = self.builder, Builder(InsertPoint.at_end(block))
+        outside, self.at = self.at, block
         self.scopes.append({})
         yield block
         self.scopes.pop()
-        self.builder = builder
+        self.at = outside
 
     def define(self, key: object, value: SSAValue) -> None:
         """Remember a control-core value for the rest of the current block."""
@@ -96,11 +99,11 @@ class Placement:
 
     def constant(self, value: int, type_: Attribute) -> SSAValue:
         """An integer constant of the control core."""
-        key = (value, type_)
+        assert isinstance(type_, IntegerType)
+        key = (value, type_.width.data)
         found = self.known(key)
         if found is None:
-            assert isinstance(type_, IntegerType)
-            found = self.result(arith.ConstantOp(IntegerAttr(value, type_)))
+            found = self.result(arithmetic.constant(value, type_))
             self.define(key, found)
         return found
 
@@ -109,8 +112,9 @@ class Placement:
 
         A view of a scalar counts as the scalar.
         """
-        if not self.is_in_sram(value):
-            value = resolve(value).root
+        root = root_of(value)
+        if root not in self.rings.of:
+            value = root
         if isinstance(value.owner, arith.ConstantOp):
             bits = constant_bits(value.owner)
             return (
@@ -138,7 +142,7 @@ class Placement:
 
     def is_in_sram(self, value: SSAValue) -> bool:
         """True when the value's memory is a ring."""
-        return resolve(value).root in self.rings.of
+        return root_of(value) in self.rings.of
 
     def view(self, value: SSAValue) -> View:
         """Where a value that lives in SRAM is."""
@@ -170,15 +174,13 @@ class Placement:
             bytes_ *= size
         ring = dsa.RingOp(label, bytes_, shape, fmt.name)
         ring.location = location
-        before = self.top.first_op
-        for _ in range(self.ring_count):
-            assert before is not None
-            before = before.next_op
-        self.ring_count += 1
-        if before is None:
-            self.top.add_op(ring)
+        if self.last_ring is not None:
+            self.top.insert_op_after(ring, self.last_ring)
+        elif self.top.first_op is not None:
+            self.top.insert_op_before(ring, self.top.first_op)
         else:
-            self.top.insert_op_before(ring, before)
+            self.top.add_op(ring)
+        self.last_ring = ring
         return self.result(dsa.AcquireOp(ring.result))
 
 
@@ -186,7 +188,7 @@ def core_type(type_: Attribute) -> IntegerType:
     """The type of a scalar in the control core: pointers are i64, floats the integer of their width."""
     if isinstance(type_, IntegerType):
         return type_
-    return i64 if isinstance(type_, PtrType) else IntegerType(format_of(type_).bits)
+    return i64 if isinstance(type_, PtrType) else int_type(format_of(type_).bits)
 
 
 class Fields:

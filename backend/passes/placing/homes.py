@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerType
@@ -15,14 +15,16 @@ Group = tuple[tuple[SSAValue, ...], tuple[SSAValue, ...]]
 """Values that must share a home (carried values, results), and the values that flow into them."""
 
 
-def control_core_scalars(entry: Block) -> set[SSAValue]:
+def control_core_scalars(entry: Block, ops: Sequence[Operation]) -> set[SSAValue]:
     """Scalars that the control core computes: from arguments, program ids and counters, or because it needs them.
+
+    `ops` are all operations of the kernel, whose body `entry` is.
 
     A scalar that is not in the set lives in SRAM; the control core reads it where it needs it.
     """
-    groups = {value: group for group in _groups(entry) for value in group[0]}
-    core = _natural(entry, groups)
-    work = [v for op in entry.walk() for v in _needed(op)]
+    groups = {value: group for group in _groups(ops) for value in group[0]}
+    core = _natural(entry, ops, groups)
+    work = [v for op in ops for v in _needed(op)]
     while work:
         value = work.pop()
         if value in core or not is_integer_scalar(value):
@@ -45,13 +47,15 @@ def _all_integers(op: tile.MapOp) -> bool:
     return all(is_integer_scalar(v) for v in (*op.args, op.result))
 
 
-def _natural(entry: Block, groups: dict[SSAValue, Group]) -> set[SSAValue]:
+def _natural(
+    entry: Block, ops: Sequence[Operation], groups: dict[SSAValue, Group]
+) -> set[SSAValue]:
     """Scalars that need nothing from SRAM; carried values are assumed so until a pass finds otherwise."""
     core = {v for v in groups if is_integer_scalar(v)}
     while True:
         found = {v for v in groups if v in core}
         found.update(entry.args)
-        for op in entry.walk():
+        for op in ops:
             if isinstance(op, arith.ConstantOp | tile.ProgramIdOp | tile.NumProgramsOp):
                 found.update(op.results)
             elif isinstance(op, tile.PtrCastOp) or (
@@ -67,8 +71,8 @@ def _natural(entry: Block, groups: dict[SSAValue, Group]) -> set[SSAValue]:
         core -= broken
 
 
-def _groups(entry: Block) -> Iterator[Group]:
-    for op in entry.walk():
+def _groups(ops: Sequence[Operation]) -> Iterator[Group]:
+    for op in ops:
         if isinstance(op, scf.ForOp):
             yields = _terminator(op.body.block).operands
             for k, init in enumerate(op.iter_args):

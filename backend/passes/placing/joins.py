@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Block, Operation, SSAValue
+from collections.abc import Sequence
+
+from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tile
 from ...dialects.types import format_of, shape_of
@@ -12,13 +14,13 @@ Joins = dict[tile.FusedOp, tile.ConcatOp]
 """Fused operations that run at the place of a concatenation, into a part of its result."""
 
 
-def find_joins(entry: Block) -> Joins:
+def find_joins(ops: Sequence[Operation]) -> Joins:
     """The fused operations whose one result goes into a concatenation in the same block, and nowhere else.
 
     Values do not change, so such an operation may run later, where the concatenation stands.
     """
     joins: Joins = {}
-    for op in entry.walk():
+    for op in ops:
         if isinstance(op, tile.ConcatOp):
             for number, arg in enumerate(op.args):
                 source = resolve(arg).root.owner

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ...dialects import tile
 from .joins import Joins
-from .walks import Walk, is_view, resolve
+from .walks import Walk, is_view, resolve, root_of
 
 Interval = tuple[int, int]
 """Both ends belong to it."""
@@ -51,7 +51,7 @@ def _number(block: Block, positions: Positions, at: int, joins: Joins) -> int:
         if not any(is_view(r) for r in op.results):
             reader = joins.get(op, op) if isinstance(op, tile.FusedOp) else op
             for index, operand in enumerate(op.operands):
-                positions.uses[resolve(operand).root].append((reader, index))
+                positions.uses[root_of(operand)].append((reader, index))
         if not isinstance(op, tile.FusedOp):
             for region in op.regions:
                 if region.blocks:

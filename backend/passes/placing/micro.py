@@ -43,7 +43,7 @@ def place_micro(p: Placement, op: Call) -> None:
     arguments = _arguments(p, site, op, contract, results)
     fresh = [t for t, place in zip(results, places) if place < 0]
     _run(kernel, Writer(site, results, p.own_credits), arguments, fresh, caller)
-    p.ring_count, p.location = site.ring_count, outside
+    p.last_ring, p.location = site.last_ring, outside
 
 
 def _arguments(
@@ -64,7 +64,7 @@ def _arguments(
         else:
             view = in_sram(p, op.args[given])
             found.append(operand_tile(site, view, contract.operands[given], name, False))
-    site.ring_count = p.ring_count  # scalars that had to be written to SRAM
+    site.last_ring = p.last_ring  # scalars that had to be written to SRAM
     return found
 
 

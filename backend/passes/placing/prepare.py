@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase
-from xdsl.ir import Block, Operation
+from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
 from ...dialects import tile
 
 
-def remake_constants(entry: Block) -> None:
+def remake_constants(ops: Sequence[Operation]) -> None:
     """Give every carried value, `if` result and accumulator that starts as a constant tile a producer of its own.
 
     A constant tile is shared and hoisted by earlier passes; the ring it initialises is overwritten, so it
     would have to be copied, which costs as much as making it again and holds memory meanwhile.
     """
-    for op in list(entry.walk()):
+    for op in ops:
         for index in _moved_operands(op):
             value = op.operands[index]
             producer = value.owner

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import scf
@@ -23,7 +23,7 @@ from ...dialects.types import format_of, shape_of
 from ...isa.table import Engine
 from .joins import Joins
 from .liveness import Interval, Positions, is_pointwise, live_ranges, number, overlap
-from .walks import is_view, resolve, size_bytes
+from .walks import is_view, root_of, size_bytes
 
 
 @dataclass(eq=False)
@@ -60,23 +60,25 @@ class Rings:
     acquired_before: dict[Operation, list[Ring]] = field(default_factory=dict)
 
 
-def assign_rings(entry: Block, core: set[SSAValue], joins: Joins) -> Rings:
+def assign_rings(
+    entry: Block, ops: Sequence[Operation], core: set[SSAValue], joins: Joins
+) -> Rings:
     """The rings of all values below `entry` that need memory.
 
     Scalars of the control core do not, nor do results of fused operations that are made as parts of others.
     """
     positions = number(entry, joins)
     rings: dict[SSAValue, Ring] = {}
-    for value in _memory_values(entry, core):
+    for value in _memory_values(ops, core):
         if value.owner in joins:
             continue
         rings[value] = Ring([value], live_ranges(value, positions), {_writer(value)})
-    for a, b in _mandatory(entry):
+    for a, b in _mandatory(ops):
         if a in rings:
             _merge(rings, a, b)
-    for a, b in _wishes(entry):
+    for a, b in _wishes(ops):
         _try_merge(rings, a, b)
-    for a, b in _in_place(entry):
+    for a, b in _in_place(ops):
         if a in rings and b in rings and rings[a].writers == {Engine.VE} and _is_local(a, b):
             _try_merge(rings, a, b)
     result = Rings(rings)
@@ -87,11 +89,9 @@ def assign_rings(entry: Block, core: set[SSAValue], joins: Joins) -> Rings:
     return result
 
 
-def _memory_values(entry: Block, core: set[SSAValue]) -> Iterator[SSAValue]:
+def _memory_values(ops: Sequence[Operation], core: set[SSAValue]) -> Iterator[SSAValue]:
     """Values that own memory, in program order."""
-    for op in entry.walk():
-        if op.parent_op() is not None and isinstance(op.parent_op(), tile.FusedOp):
-            continue
+    for op in ops:
         values: list[SSAValue] = list(op.results)
         if isinstance(op, scf.ForOp | scf.WhileOp):
             values += [arg for region in op.regions for arg in region.block.args]
@@ -112,18 +112,17 @@ def _writer(value: SSAValue) -> Engine:
     return Engine.MM if isinstance(owner, (tile.DotOp, *tile.MICROKERNELS)) else Engine.VE
 
 
-def _mandatory(entry: Block) -> Iterator[tuple[SSAValue, SSAValue]]:
+def _mandatory(ops: Sequence[Operation]) -> Iterator[tuple[SSAValue, SSAValue]]:
     """Pairs that are one place by construction: a carried value inside and after its loop."""
-    for op in entry.walk():
+    for op in ops:
         if isinstance(op, scf.ForOp):
             yield from zip(op.body.block.args[1:], op.results, strict=True)
         elif isinstance(op, scf.WhileOp):
             yield from zip(op.after_region.block.args, op.results, strict=True)
 
 
-def _wishes(entry: Block) -> Iterator[tuple[SSAValue, SSAValue]]:
+def _wishes(ops: Sequence[Operation]) -> Iterator[tuple[SSAValue, SSAValue]]:
     """Pairs that cost a copy unless they share a place, the dearest ones first."""
-    ops = list(entry.walk())
     for op in ops:
         if isinstance(op, tile.DotOp) and op.acc is not None:
             yield op.acc, op.result
@@ -148,14 +147,14 @@ def _wishes(entry: Block) -> Iterator[tuple[SSAValue, SSAValue]]:
             yield from zip(op.arguments, op.before_region.block.args, strict=True)
 
 
-def _in_place(entry: Block) -> Iterator[tuple[SSAValue, SSAValue]]:
+def _in_place(ops: Sequence[Operation]) -> Iterator[tuple[SSAValue, SSAValue]]:
     """Operands of elementwise operations that a result may overwrite."""
-    for op in entry.walk():
+    for op in ops:
         if isinstance(op, tile.FusedOp):
             for index, arg in enumerate(op.args):
                 if is_pointwise(op, index):
                     for result in op.results:
-                        yield resolve(arg).root, result
+                        yield root_of(arg), result
 
 
 def _is_local(a: SSAValue, b: SSAValue) -> bool:

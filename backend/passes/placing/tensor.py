@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import scf
@@ -35,10 +36,10 @@ class Accumulators:
     cleared: dict[Operation, tile.DotOp] = field(default_factory=dict)
 
 
-def find_accumulators(entry: Block, rings: Rings) -> Accumulators:
+def find_accumulators(ops: Sequence[Operation], rings: Rings) -> Accumulators:
     """Find the accumulators that are zeros, alone or carried around one loop and written by one dot there."""
     found = Accumulators()
-    for op in entry.walk():
+    for op in ops:
         if not isinstance(op, tile.DotOp) or op.acc is None:
             continue
         if is_zeros(op.acc) and op.acc.has_one_use():
@@ -57,7 +58,7 @@ def find_accumulators(entry: Block, rings: Rings) -> Accumulators:
         if in_place and alone and is_zeros(init):
             found.first[op] = loop
             found.skipped.add(_owner(init))
-    for op in entry.walk():
+    for op in ops:
         if isinstance(op, tile.DotOp) and op.acc is not None:
             for value in _zeros_of(rings.of[op.result]):
                 if _owner(value) not in found.skipped:

@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import Block, SSAValue
 
 from ... import formats
-from ...dialects import tile
+from ...dialects import arithmetic, tile
+from ...dialects.attributes import i64_attribute
 from ...isa.table import INVALID_OFFSET, MAX_DMA_DIMS, NONE, AtomicKind
 from ...isa.vprog import IN, OUT, MicroOp, VectorProgram
 from . import glue
@@ -105,13 +106,13 @@ def _windows(p: Placement, box: Box, wrapped: tuple[int, ...], first: SSAValue |
         return
     dim, size = wrapped[0], box.view.shape[wrapped[0]]
     start, modulus = (p.as_value(v) for v in box.wraps[dim])
-    first_window = p.result(arith.DivUIOp(start, modulus))
+    first_window = p.result(arithmetic.binary(arith.DivUIOp, start, modulus))
     last = glue.add(p, start, size - 1)
-    end = glue.add(p, p.result(arith.DivUIOp(p.as_value(last), modulus)), 1)
+    end = glue.add(p, p.result(arithmetic.binary(arith.DivUIOp, p.as_value(last), modulus)), 1)
     one = p.constant(1, i64)
     body = Block(arg_types=[i64])
     loop = scf.ForOp(first_window, p.as_value(end), one, [], body)
-    loop.attributes[ESTIMATED_TRIPS] = IntegerAttr(1, i64)
+    loop.attributes[ESTIMATED_TRIPS] = i64_attribute(1)
     with p.block(body):
         window = body.args[0]
         begin = glue.subtract(
@@ -122,7 +123,7 @@ def _windows(p: Placement, box: Box, wrapped: tuple[int, ...], first: SSAValue |
         base = glue.subtract(p, box.base, glue.multiply(p, begin, box.strides[dim]))
         is_first = glue.compare(p, "eq", window, first_window)
         if first is not None:
-            is_first = p.result(arith.AndIOp(first, is_first))
+            is_first = p.result(arithmetic.binary(arith.AndIOp, first, is_first))
         cut = replace(
             box,
             base=base,
@@ -141,7 +142,11 @@ def _with(values: tuple[Operand, ...], dim: int, value: Operand) -> tuple[Operan
 def _narrow(p: Placement, value: Operand) -> Operand:
     """An i64 that lies within or around a tile as an i32; far-away bounds are cut to the i32 range."""
     value = glue.minimum(p, glue.maximum(p, value, -(1 << 31)), (1 << 31) - 1)
-    return value if isinstance(value, int) else p.result(arith.TruncIOp(value, i32))
+    return (
+        value
+        if isinstance(value, int)
+        else p.result(arithmetic.convert(arith.TruncIOp, value, i32))
+    )
 
 
 def _sections(p: Placement, box: Box) -> None:
@@ -158,7 +163,7 @@ def _sections(p: Placement, box: Box) -> None:
                 hi[0] = box.lo[outer]
             elif isinstance(inside, SSAValue):
                 bounds = p.as_value(hi[0], i32), p.as_value(box.lo[outer], i32)
-                hi[0] = p.result(arith.SelectOp(inside, *bounds))
+                hi[0] = p.result(arithmetic.select(inside, *bounds))
         part = View(view.slot, view.offset, view.shape[outer:], view.strides[outer:], view.fmt)
         indices = {d - outer: v for d, v in box.indices.items()}
         _issue_box(
@@ -180,7 +185,7 @@ def _inside(p: Placement, i: int, lo: Operand, hi: Operand) -> bool | SSAValue:
         return lo <= i < hi
     at = p.constant(i, i32)
     above = glue.compare(p, "sge", at, lo)
-    return p.result(arith.AndIOp(above, glue.compare(p, "slt", at, hi)))
+    return p.result(arithmetic.binary(arith.AndIOp, above, glue.compare(p, "slt", at, hi)))
 
 
 def _issue_box(p: Placement, box: Box) -> None:
@@ -276,7 +281,7 @@ def _single(p: Placement, base: SSAValue, offset: SSAValue, view: View, arg: Int
         hi = int(at != INVALID_OFFSET)
     else:
         valid = glue.compare(p, "ne", at, INVALID_OFFSET)
-        hi = p.result(arith.ExtUIOp(valid, i32))
+        hi = p.result(arithmetic.convert(arith.ExtUIOp, valid, i32))
     place = View(view.slot, view.offset, (1,), (view.fmt.bytes,), view.fmt)
     address = glue.add(p, p.operand(base), at)
     return Box(place, address, (0,), (0,), (hi,), arg.value.data)

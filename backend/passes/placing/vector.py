@@ -126,6 +126,9 @@ def _reindexed(
 ) -> VectorProgram:
     """The program for a space whose dim d was dim origin[d]; fixed coordinates become constants."""
 
+    if all(op.op != INDEX for op in program.ops):
+        return program
+
     def change(op: MicroOp) -> MicroOp:
         if op.op != INDEX:
             return op

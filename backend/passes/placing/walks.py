@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialects import tile
 from ...dialects.types import format_of, shape_of
+
+_VIEWS = frozenset(tile.VIEWS)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,11 @@ def row_major(shape: Sequence[int], elem_bytes: int) -> tuple[int, ...]:
     >>> row_major((2, 3, 4), 2)
     (24, 8, 2)
     """
+    return _row_major(tuple(shape), elem_bytes)
+
+
+@lru_cache(maxsize=4096)
+def _row_major(shape: tuple[int, ...], elem_bytes: int) -> tuple[int, ...]:
     strides: list[int] = []
     step = elem_bytes
     for size in reversed(shape):
@@ -81,6 +89,8 @@ def resolve(value: SSAValue) -> Walk:
     """
     shape, elem_bytes = shape_of(value.type), format_of(value.type).bytes
     op = value.owner
+    if type(op) not in _VIEWS:
+        return Walk(value, 0, shape, row_major(shape, elem_bytes), elem_bytes)
     if isinstance(op, tile.ExpandDimsOp):
         inner, axis = resolve(op.value), op.axis.value.data
         strides = (*inner.strides[:axis], 0, *inner.strides[axis:])
@@ -108,6 +118,11 @@ def resolve(value: SSAValue) -> Walk:
     return Walk(value, 0, shape, row_major(shape, elem_bytes), elem_bytes)
 
 
+def root_of(value: SSAValue) -> SSAValue:
+    """The value that owns the memory of a tile or scalar."""
+    return resolve(value).root if type(value.owner) in _VIEWS else value
+
+
 def size_bytes(value: SSAValue) -> int:
     """Bytes of the value as a row-major tile."""
     return prod(shape_of(value.type)) * format_of(value.type).bytes
@@ -115,4 +130,18 @@ def size_bytes(value: SSAValue) -> int:
 
 def is_view(value: SSAValue) -> bool:
     """True when the value only renames memory of another one."""
-    return isinstance(value.owner, tile.VIEWS) and resolve(value).root is not value
+    return type(value.owner) in _VIEWS and resolve(value).root is not value
+
+
+def operations(block: Block) -> list[Operation]:
+    """The operations of a block and of those nested in it, in program order; not those of vector programs."""
+    found: list[Operation] = []
+    op = block.first_op
+    while op is not None:
+        found.append(op)
+        if op.regions and not isinstance(op, tile.FusedOp):
+            for region in op.regions:
+                for inner in region.blocks:
+                    found += operations(inner)
+        op = op.next_op
+    return found
