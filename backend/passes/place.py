@@ -18,7 +18,7 @@ from .placing.homes import control_core_scalars
 from .placing.joins import find_joins
 from .placing.prepare import remake_constants
 from .placing.rings import assign_rings
-from .placing.walks import is_view, operations
+from .placing.walks import is_view
 
 
 def place(module: ModuleOp, target: Target) -> None:
@@ -34,8 +34,8 @@ def place(module: ModuleOp, target: Target) -> None:
 
 def _place_kernel(kernel: func.FuncOp, target: Target) -> None:
     old = kernel.body.block
-    remake_constants(operations(old))
-    ops = operations(old)
+    remake_constants(tile.operations(old))
+    ops = tile.operations(old)
     in_core = control_core_scalars(old, ops)
     joins = find_joins(ops)
     rings = assign_rings(old, ops, in_core, joins)

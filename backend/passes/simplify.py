@@ -21,6 +21,7 @@ from .simplify_dead import remove_dead
 from .simplify_equal import Known
 from .simplify_fold import float_constant, int_constant
 from .simplify_motion import hoist_invariants
+from .simplify_regions import erase
 from .simplify_views import rewrite_pointer, rewrite_view
 
 
@@ -66,7 +67,7 @@ def _replace(rewrite: Callable[[Any], SSAValue | None]) -> Callable[[Any], bool]
         if value is None:
             return False
         op.results[0].replace_all_uses_with(value)
-        _erase(op)
+        erase(op)
         return True
 
     return replaced
@@ -75,7 +76,7 @@ def _replace(rewrite: Callable[[Any], SSAValue | None]) -> Callable[[Any], bool]
 def _rewrite_assert(op: tile.AssertOp) -> bool:
     if int_constant(op.condition) != 1:
         return False
-    _erase(op)
+    erase(op)
     return True
 
 
@@ -96,13 +97,8 @@ def _replace_by_equal(op: Operation, known: Known) -> bool:
         return False
     for old, new in zip(op.results, equal.results, strict=True):
         old.replace_all_uses_with(new)
-    _erase(op)
+    erase(op)
     return True
-
-
-def _erase(op: Operation) -> None:
-    assert op.parent is not None
-    op.parent.erase_op(op)
 
 
 _REWRITES: dict[type[Operation], Callable[[Any], bool]] = {

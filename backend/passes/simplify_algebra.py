@@ -36,7 +36,8 @@ _WIDENED = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")
 
 def rewrite_map(op: tile.MapOp) -> SSAValue | None:
     """A value equal to the op's result, or None. May change the op in place to its canonical form."""
-    if all(isinstance(element_type(a.type), IntegerType) for a in op.args):
+    # The last operand tells: a select's condition is an integer, all others have one type.
+    if isinstance(element_type(op.args[-1].type), IntegerType):
         return _rewrite_int(op)
     return _rewrite_float(op)
 

@@ -6,31 +6,35 @@ A carried value is dead when nothing but its own update uses it, so counting use
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from xdsl.dialects import func, scf
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
-from xdsl.traits import Pure
 
 from ..dialects import tile
-from .simplify_regions import keep_arguments, keep_operands, keep_results, terminator
+from ..dialects.definition import is_pure, operands_of
+from .simplify_regions import erase, keep_arguments, keep_operands, keep_results, terminator
 
 READS: tuple[type[Operation], ...] = (tile.LoadOp, tile.LoadBoxOp, tile.GatherOp)
 """Ops that read memory and do nothing else."""
 
-_TERMINATORS: tuple[type[Operation], ...] = (scf.YieldOp, scf.ConditionOp, tile.YieldOp)
-_STRUCTURE: tuple[type[Operation], ...] = (scf.ForOp, scf.IfOp)
+_REMOVABLE = frozenset((*READS, scf.ForOp, scf.IfOp))
+_TERMINATORS = frozenset((scf.YieldOp, scf.ConditionOp, tile.YieldOp))
 
 
 def is_removable(op: Operation) -> bool:
     """True when an op may go if nobody uses its results (its regions aside)."""
-    return isinstance(op, (*READS, *_STRUCTURE)) or op.has_trait(Pure)
+    return type(op) in _REMOVABLE or is_pure(op)
 
 
 def remove_dead(function: func.FuncOp) -> None:
     """Erase everything that neither has an effect nor feeds one."""
-    marks = _Marks()
-    for op in function.body.walk():
-        if not is_removable(op) and not isinstance(op, _TERMINATORS):
-            marks.need(op)
+    marks = _Marks(function)
+    for block in function.body.blocks:
+        for op in tile.operations(block):
+            if not is_removable(op) and type(op) not in _TERMINATORS:
+                marks.need(op)
     marks.run()
     for block in function.body.blocks:
         _sweep(block, marks)
@@ -39,27 +43,19 @@ def remove_dead(function: func.FuncOp) -> None:
 class _Marks:
     """What is needed: ops, and the values among results and block arguments of `scf` ops."""
 
-    def __init__(self) -> None:
-        self.ops: set[Operation] = set()
+    def __init__(self, function: func.FuncOp) -> None:
+        self.ops: set[Operation] = {function}
         self.values: set[SSAValue] = set()
         self.work: list[SSAValue] = []
 
     def need(self, op: Operation) -> None:
         """An op runs, hence the op around it, with what decides whether and how often it runs."""
-        if op in self.ops:
-            return
-        self.ops.add(op)
-        if isinstance(op, scf.ForOp):
-            self.work += [op.lb, op.ub, op.step]
-        elif isinstance(op, scf.IfOp):
-            self.work.append(op.cond)
-        elif isinstance(op, scf.WhileOp):
-            self.work.append(terminator(op.before_region.block).operands[0])
-        elif not isinstance(op, (scf.YieldOp, scf.ConditionOp)):
-            self.work += op.operands
-        parent = op.parent_op()
-        if parent is not None and not isinstance(parent, func.FuncOp):
-            self.need(parent)
+        around: Operation | None = op
+        while around is not None and around not in self.ops:
+            self.ops.add(around)
+            decides = _DECIDES.get(type(around), operands_of)
+            self.work += decides(around)
+            around = around.parent_op()
 
     def run(self) -> None:
         """Follow values to their definitions."""
@@ -68,10 +64,11 @@ class _Marks:
             if value in self.values:
                 continue
             self.values.add(value)
-            if isinstance(value, OpResult):
+            if type(value) is OpResult:
                 self.need(value.op)
-                self._result(value.op, value.index)
-            elif isinstance(value, BlockArgument):
+                if value.op.regions:
+                    self._result(value.op, value.index)
+            elif type(value) is BlockArgument:
                 self._argument(value)
 
     def _result(self, op: Operation, index: int) -> None:
@@ -97,19 +94,29 @@ class _Marks:
         self.values.add(block.args[index + 1])
 
 
+_DECIDES: dict[type[Operation], Callable[[Any], Sequence[SSAValue]]] = {
+    scf.ForOp: lambda op: operands_of(op)[:3],
+    scf.IfOp: lambda op: operands_of(op)[:1],
+    scf.WhileOp: lambda op: operands_of(terminator(op.before_region.block))[:1],
+    scf.YieldOp: lambda op: (),
+    scf.ConditionOp: lambda op: (),
+}
+"""The operands on which it depends whether and how often control flow runs; all other ops need all of theirs."""
+
+
 def _sweep(block: Block, marks: _Marks) -> None:
     """Erase from the end, so that users go before what they use; a dead op's yields go before it."""
-    for op in reversed(tuple(block.ops)):
-        if isinstance(op, (scf.YieldOp, scf.ConditionOp)):
-            continue
+    op = block.last_op
+    while op is not None:
+        before = op.prev_op
         if op not in marks.ops:
-            block.erase_op(op)
-        elif isinstance(op, scf.ForOp):
-            _sweep_for(op, marks)
-        elif isinstance(op, scf.IfOp):
-            _sweep_if(op, marks)
-        elif isinstance(op, scf.WhileOp):
-            _sweep_while(op, marks)
+            if type(op) not in (scf.YieldOp, scf.ConditionOp):
+                erase(op)
+        elif op.regions:
+            sweep = _SWEEPS.get(type(op))
+            if sweep is not None:
+                sweep(op, marks)
+        op = before
 
 
 def _sweep_for(op: scf.ForOp, marks: _Marks) -> None:
@@ -145,3 +152,10 @@ def _sweep_while(op: scf.WhileOp, marks: _Marks) -> None:
     keep_results(op, outward)
     keep_arguments(before, 0, inward)
     keep_arguments(after, 0, outward)
+
+
+_SWEEPS: dict[type[Operation], Callable[[Any, _Marks], None]] = {
+    scf.ForOp: _sweep_for,
+    scf.IfOp: _sweep_if,
+    scf.WhileOp: _sweep_while,
+}

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute, Operation
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..dialects.definition import operands_of
+
+Table = dict[tuple[object, ...], tuple[Operation, Sequence[SSAValue]]]
+"""Ops with the operands whose ids stand in the key: while they are held here, no other value gets their ids."""
 
 
 class Known:
     """The pure ops of a block, and of the blocks around it, by what they compute."""
 
     def __init__(self, around: Known | None = None) -> None:
-        self.tables: list[dict[tuple[object, ...], Operation]] = [{}]
+        self.tables: list[Table] = [{}]
         self.numbers = _Numbers()
         if around is not None:
             self.tables += around.tables
@@ -23,18 +28,18 @@ class Known:
 
     def equal(self, op: Operation) -> Operation | None:
         """A known op that computes the same; remembers the op when there is none."""
-        number = self.numbers.of
+        number, operands = self.numbers.of, operands_of(op)
         key = (
             type(op),
-            operands_of(op),
+            *map(id, operands),
             *[number(result.type) for result in op.results],
-            *[(name, number(op.properties[name])) for name in sorted(op.properties)],
+            *[(name, number(attribute)) for name, attribute in sorted(op.properties.items())],
         )
         for table in self.tables:
             found = table.get(key)
             if found is not None:
-                return found
-        self.tables[0][key] = op
+                return found[0]
+        self.tables[0][key] = (op, operands)
         return None
 
 
@@ -43,9 +48,7 @@ class _Numbers:
 
     def __init__(self) -> None:
         self._by_value: dict[Attribute, int] = {}
-        self._by_id: dict[
-            int, tuple[int, Attribute]
-        ] = {}  # with the object, so that its id stays its own
+        self._by_id: dict[int, tuple[int, Attribute]] = {}  # with the object that has the id
 
     def of(self, attribute: Attribute) -> int:
         known = self._by_id.get(id(attribute))

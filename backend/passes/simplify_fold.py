@@ -23,19 +23,24 @@ def splatted(value: SSAValue) -> SSAValue:
 
 def int_constant(value: SSAValue) -> int | None:
     """The integer of a constant or a splat of one: signed, 0 or 1 for int1."""
-    owner = splatted(value).owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        number: int = owner.value.value.data
-        return number & 1 if _width(owner.result.type) == 1 else number
+    constant = _constant(value)
+    if isinstance(constant, IntegerAttr):
+        number: int = constant.value.data
+        return number & 1 if _width(constant.type) == 1 else number
     return None
 
 
 def float_constant(value: SSAValue) -> float | None:
     """The number of a float constant or a splat of one."""
-    owner = splatted(value).owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr):
-        return float(owner.value.value.data)
-    return None
+    constant = _constant(value)
+    return float(constant.value.data) if isinstance(constant, FloatAttr) else None
+
+
+def _constant(value: SSAValue) -> Attribute | None:
+    owner = value.owner
+    if type(owner) is tile.SplatOp:
+        owner = owner.value.owner
+    return owner.properties["value"] if type(owner) is arith.ConstantOp else None
 
 
 def _width(type_: Attribute) -> int:

@@ -23,12 +23,18 @@ def inline_block(block: Block, before: Operation, args: Sequence[SSAValue]) -> l
     return yielded
 
 
+def erase(op: Operation) -> None:
+    """Take an op out whose results have no uses. (`Block.erase_op` also gives its results new, erased users.)"""
+    assert op.parent is not None and all(result.first_use is None for result in op.results)
+    op.parent.detach_op(op)
+    op.drop_all_references()
+
+
 def replace_results(op: Operation, values: Sequence[SSAValue]) -> None:
     """Replace all results of an op and erase it."""
     for result, value in zip(op.results, values, strict=True):
         result.replace_all_uses_with(value)
-    assert op.parent is not None
-    op.parent.erase_op(op)
+    erase(op)
 
 
 def add_result(op: Operation, type_: Attribute) -> SSAValue:
@@ -86,8 +92,9 @@ def carried(op: scf.ForOp) -> list[tuple[SSAValue, BlockArgument, SSAValue, OpRe
 def each_loop_last(block: Block, visit: Callable[[Operation], None]) -> None:
     """Visit the loops of a block, inner ones before outer ones."""
     for op in tuple(block.ops):
-        for region in op.regions:
-            for inner in region.blocks:
-                each_loop_last(inner, visit)
-        if isinstance(op, (scf.ForOp, scf.WhileOp)):
-            visit(op)
+        if op.regions:
+            for region in op.regions:
+                for inner in region.blocks:
+                    each_loop_last(inner, visit)
+            if isinstance(op, (scf.ForOp, scf.WhileOp)):
+                visit(op)

@@ -17,7 +17,6 @@ from dsalang._backend.dialects.locations import from_ir
 from dsalang._backend.passes.place import place
 from dsalang._backend.passes.placing import liveness
 from dsalang._backend.passes.placing.homes import control_core_scalars
-from dsalang._backend.passes.placing.walks import operations
 from dsalang._backend.target import Target
 
 from . import kernels
@@ -240,4 +239,4 @@ def test_carried_integers_follow_their_use() -> None:
         (total,) = k.loop(k.const(0), k.const(4), [k.const(0)], body)
         k.store("y", total, k.address("y", total if needed else None, 4), [])
         k.module()
-        assert (total in control_core_scalars(k.block, operations(k.block))) is needed
+        assert (total in control_core_scalars(k.block, tile.operations(k.block))) is needed

@@ -25,7 +25,7 @@ from .memory import (
     StoreBoxOp,
     StoreOp,
 )
-from .programs import FusedOp, IndexOp, YieldOp
+from .programs import FusedOp, IndexOp, YieldOp, operations
 from .values import IotaOp, MapOp, NumProgramsOp, ProgramIdOp, SplatOp
 from .views import VIEWS, BroadcastOp, ConcatOp, ExpandDimsOp, PermuteOp, ReshapeOp, SliceOp, TakeOp
 
@@ -79,4 +79,5 @@ __all__ = [
     "YieldOp",
     "i64_array",
     "ints",
+    "operations",
 ]

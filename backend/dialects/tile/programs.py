@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, i32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl import prop_def, region_def, result_def, traits_def, var_operand_def, var_result_def
 from xdsl.traits import IsTerminator, Pure, ReturnLike
 
@@ -74,3 +74,17 @@ class FusedOp(DialectOp):
             regions=[Region(body)],
             result_types=[[with_shape(v.type, tuple(sizes)) for v in terminator.values]],
         )
+
+
+def operations(block: Block) -> list[Operation]:
+    """The operations of a block and of those nested in it, in program order; not those of vector programs."""
+    found: list[Operation] = []
+    op = block.first_op
+    while op is not None:
+        found.append(op)
+        if op.regions and not isinstance(op, FusedOp):
+            for region in op.regions:
+                for inner in region.blocks:
+                    found += operations(inner)
+        op = op.next_op
+    return found

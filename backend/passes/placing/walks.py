@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from ...dialects import tile
 from ...dialects.types import format_of, shape_of
@@ -131,17 +131,3 @@ def size_bytes(value: SSAValue) -> int:
 def is_view(value: SSAValue) -> bool:
     """True when the value only renames memory of another one."""
     return type(value.owner) in _VIEWS and resolve(value).root is not value
-
-
-def operations(block: Block) -> list[Operation]:
-    """The operations of a block and of those nested in it, in program order; not those of vector programs."""
-    found: list[Operation] = []
-    op = block.first_op
-    while op is not None:
-        found.append(op)
-        if op.regions and not isinstance(op, tile.FusedOp):
-            for region in op.regions:
-                for inner in region.blocks:
-                    found += operations(inner)
-        op = op.next_op
-    return found
