@@ -269,6 +269,8 @@ def _check(fn: Any, names: Mapping[str, Sequence[str]]) -> None:
     """Raise LaunchError for a tuner that would not do what its words say."""
     known = names_of(fn)
     for option, listed in names.items():
+        if isinstance(listed, str) or not isinstance(listed, Sequence):
+            raise LaunchError(f"{option} of autotune is a list of names, not {listed!r}")
         for name in listed:
             if known and name not in known:
                 raise LaunchError(
@@ -310,6 +312,9 @@ def autotune(
         LaunchError: a name of `reset_to_zero` or `restore_value` is not that of a parameter, or something in `configs` is
             no Config.
     """
+
+    if isinstance(restore_value, int):  # Triton 2 had warmup and rep in the places of these
+        restore_value = pre_hook = None
 
     def tuner(fn: JITFunction | Tuned) -> Autotuner:
         zeroed, restored = reset_to_zero or (), restore_value or ()

@@ -8,6 +8,7 @@ import pytest
 import dsalang as dsa
 import dsalang.language as tl
 from dsalang import testing
+from dsalang._backend.errors import LaunchError
 
 N = 3000
 
@@ -231,6 +232,17 @@ def test_names_that_are_no_parameters_are_refused(option):
         dsa.LaunchError, match=f"{option} of autotune names 'm'.*\n.*x, out, n, BLOCK"
     ):
         dsa.autotune(CONFIGS, **{"key": ["n"], option: ["m"]})(dsa.jit(kernel))
+
+
+def test_lists_of_names():
+    with pytest.raises(LaunchError, match="reset_to_zero of autotune is a list of names"):
+        dsa.autotune(CONFIGS, ["n"], reset_to_zero="out")(dsa.jit(kernel))
+    old = dsa.autotune(CONFIGS[:1], ["n"], None, ["out"], 25, 100)(
+        dsa.jit(kernel)
+    )  # Triton 2's order
+    x, out = arrays()
+    old[grid](x, out, N)
+    np.testing.assert_array_equal(out, x + 1)
 
 
 def test_launches_made_before_follow_the_tuners_cache():
