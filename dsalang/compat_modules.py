@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -39,6 +40,9 @@ def modules() -> dict[str, ModuleType]:
 
 def _module(name: str, members: Mapping[str, Any], doc: str) -> ModuleType:
     module = ModuleType(name, doc)
+    module.__spec__ = ModuleSpec(
+        name, None, is_package=True
+    )  # `importlib.util.find_spec` asks for it
     module.__dict__.update(members)
     module.__path__ = []  # so that submodules are looked for
     module.__dsalang__ = True  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from dsalang._jit.testing_rates import (
     get_dram_gbps,
     get_max_simd_tflops,
     get_max_tensorcore_tflops,
+    nvsmi,
     set_gpu_clock,
 )
 
@@ -23,5 +24,5 @@ do_bench_cudagraph_proton = do_bench_cudagraph
 
 __all__ = [
     "Benchmark", "Mark", "assert_close", "cuda_memcheck", "do_bench", "do_bench_cudagraph", "do_bench_cudagraph_proton",
-    "do_bench_proton", "get_dram_gbps", "get_max_simd_tflops", "get_max_tensorcore_tflops", "perf_report", "set_gpu_clock",
+    "do_bench_proton", "get_dram_gbps", "get_max_simd_tflops", "get_max_tensorcore_tflops", "nvsmi", "perf_report", "set_gpu_clock",
 ]  # fmt: skip

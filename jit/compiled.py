@@ -96,6 +96,11 @@ class CompiledKernel:
         values |= {name: value for name, value in spec.constants.items() if name in own}
         return self.function[grid](**values, target=self.target)
 
+    @property
+    def shared(self) -> int:
+        """Bytes of SRAM that the kernel uses, by the name of a GPU's memory."""
+        return self.image.sram_bytes
+
     def _init_handles(self) -> None:
         """Accepted for Triton's sake: there is nothing to load before a launch."""
 

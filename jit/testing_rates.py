@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -53,6 +53,18 @@ def _format(dtype: Any) -> str:
     if not isinstance(found, dtypes.dtype):
         raise LaunchError(f"{dtype!r} is no number type of this machine")
     return found.format.name
+
+
+def nvsmi(attrs: Sequence[str]) -> list[int]:
+    """The machine's clock in MHz for each attribute: clocks are what perf models ask the GPU's tool for.
+
+    Raises:
+        LaunchError: an attribute is no clock.
+    """
+    for name in attrs:
+        if not name.startswith("clocks."):
+            raise LaunchError(f"{name!r} is a property of GPUs", hint="only clocks are known here")
+    return [int(resolve(None).clock_mhz)] * len(attrs)
 
 
 def cuda_memcheck(**target_kwargs: Any) -> Callable[[F], F]:

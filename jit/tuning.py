@@ -285,8 +285,8 @@ def autotune(
     key: Sequence[str],
     prune_configs_by: Mapping[str, Any] | None = None,
     reset_to_zero: Sequence[str] | None = None,
-    restore_value: Sequence[str] | None = None,
-    pre_hook: Hook | None = None,
+    restore_value: Sequence[str] | int | None = None,
+    pre_hook: Hook | int | None = None,
     post_hook: Hook | None = None,
     warmup: int | None = None,
     rep: int | None = None,
@@ -313,11 +313,15 @@ def autotune(
             no Config.
     """
 
-    if isinstance(restore_value, int):  # Triton 2 had warmup and rep in the places of these
-        restore_value = pre_hook = None
+    restored: Sequence[str] = ()
+    before: Hook | None = None
+    if not isinstance(restore_value, int):  # Triton 2 had warmup and rep in the places of these two
+        restored = restore_value or ()
+    if not isinstance(pre_hook, int):
+        before = pre_hook
 
     def tuner(fn: JITFunction | Tuned) -> Autotuner:
-        zeroed, restored = reset_to_zero or (), restore_value or ()
+        zeroed = reset_to_zero or ()
         try:
             _check(fn, {"reset_to_zero": zeroed, "restore_value": restored})
             check_configs(configs)
@@ -328,7 +332,7 @@ def autotune(
                 key or (),
                 zeroed,
                 restored,
-                pre_hook,
+                before,
                 post_hook,
                 prune_configs_by,
             )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .stats import CoreStats, Reason, Roofline, TrafficByArray
 
 
-_OF_THE_KERNEL = ("asm", "metadata", "n_regs", "n_spills")
+_OF_THE_KERNEL = ("asm", "metadata", "n_regs", "n_spills", "shared")
 """What host code for GPUs asks of a launch, and the compiled kernel answers."""
 
 

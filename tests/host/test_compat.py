@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import types
 
@@ -70,6 +71,7 @@ def test_names(installed):
     assert properties["multiprocessor_count"] >= 1 and properties["max_shared_mem"] > 0
     assert triton.runtime.driver.active.get_current_target().backend == "cpu"
     assert compat.install() is installed
+    assert importlib.util.find_spec("triton.language.extra.libdevice") is not None
     assert hasattr(triton.language.standard, "_elementwise_max")
     assert triton.language.tuple_type((dsa.int32,)).types == (dsa.int32,)
     with pytest.raises(dsa.UserError, match=r"triton\.compile") as error:

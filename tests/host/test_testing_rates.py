@@ -21,6 +21,7 @@ def test_rates_are_those_of_the_target():
     assert testing.get_max_simd_tflops(np.dtype("float32")) == pytest.approx(
         lanes * per_second / 1e12
     )
+    assert testing.nvsmi(["clocks.max.sm"]) == [target.clock_mhz]
     with testing.set_gpu_clock() as (flops, bandwidth):
         assert (flops, bandwidth) == (fp16, testing.get_dram_gbps())
 
@@ -28,6 +29,8 @@ def test_rates_are_those_of_the_target():
 def test_what_is_no_number_is_refused():
     with pytest.raises(LaunchError, match="no number type"):
         testing.get_max_simd_tflops("float12")
+    with pytest.raises(LaunchError, match="property of GPUs"):
+        testing.nvsmi(["power.draw"])
     with pytest.raises(LaunchError, match="does not take"):
         testing.get_max_tensorcore_tflops(tl.int64)
 

@@ -328,6 +328,7 @@ def test_what_a_launch_gives_can_be_launched_again(interpret, monkeypatch):
     assert out[0] == 64 + 32
     if interpret == "0":
         assert report.kernel.image is report.image
+        assert report.shared == report.image.sram_bytes
         assert report.metadata["constants"]["BLOCK"] == 16 and "riscv" in report.asm
         with pytest.raises(AttributeError, match="a run has no 'nope'"):
             _ = report.nope
