@@ -6,7 +6,6 @@ its methods are functions of the class, and an `__init__` of its own makes the f
 
 from __future__ import annotations
 
-import inspect
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -15,9 +14,13 @@ from typing import Any
 
 from dsalang._backend.errors import LaunchError
 
+from .annotations import fields_of
 from .constexpr import ConstexprFunction
 
-_PLAIN = ("__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__")
+_PLAIN = (
+    "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__",
+    "__annotate_func__",
+)  # fmt: skip
 
 
 class _Bound:
@@ -50,7 +53,7 @@ def aggregate(cls: type) -> Any:
             defaults.update(known.defaults)
             methods.update(known.methods)
         elif base is cls:
-            fields.update(dict.fromkeys(inspect.get_annotations(base)))
+            fields.update(dict.fromkeys(fields_of(base)))
             init = base.__dict__.get("__init__")
             for name, value in base.__dict__.items():
                 if name in fields:

@@ -17,6 +17,7 @@ from dsalang._backend.errors import LaunchError, UnknownTripsError, UserError
 
 from . import devices, knobs
 from . import resident as residency
+from .annotations import signature_of
 from .arguments import Arguments, bind, classify
 from .clock import finished
 from .depends import dependencies
@@ -157,7 +158,7 @@ class JITFunction:
     @cached_property
     def signature(self) -> inspect.Signature:
         """The signature of the Python function."""
-        return inspect.signature(self.fn)
+        return signature_of(self.fn)
 
     @property
     def cache_key(self) -> str:

@@ -123,7 +123,7 @@ def _engine(
         try:
             program = program_of(find_image, target, key, name == "fast")
             values = bits_of(arguments, [name for name, _ in program.outline.arguments], flag)
-            options = FastOptions(timeline=timeline, kept=kept)
+            options = FastOptions(timeline=timeline, kept=kept, seed=knobs.SEED.get())
             if program.outline.beyond:
                 found = memory_beyond(arguments)
                 return lambda: program.launch(values, grid, found(), options).run()

@@ -41,6 +41,31 @@ def executed_source(function: types.FunctionType) -> tuple[str, list[str], int] 
     return None
 
 
+def is_foreign(function: types.FunctionType) -> bool:
+    """Whether the text that Python has for a function is that of another module.
+
+    All that is executed from strings is called `<string>`, and from 3.13 on Python keeps the text of `python -c` under
+    that name.
+    """
+    if function.__code__.co_filename != "<string>":
+        return False
+    try:
+        text = "".join(inspect.findsource(function)[0])
+    except (OSError, TypeError, SyntaxError, IndexError):
+        return False  # there is none
+    flags = function.__code__.co_flags & _FUTURES
+    try:
+        pending = [compile(text, "<string>", "exec", flags, dont_inherit=True)]
+    except (SyntaxError, ValueError):
+        return True
+    while pending:
+        code = pending.pop()
+        if code == function.__code__:
+            return False
+        pending += [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    return True
+
+
 def _module_frame(function: types.FunctionType) -> types.FrameType | None:
     """The frame of the executed text, if it is running."""
     frame: types.FrameType | None = sys._getframe()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dsalang._backend.collector import paused
 
+from . import knobs
 from .launch import Grid
 
 if TYPE_CHECKING:
@@ -76,7 +77,13 @@ class FirstRun:
                 raise _TooLongError
 
         # What the fast engine does not check is not checked here, either: the two have to agree.
-        options = Options(check_races=False, check_init=False, write=lines.append, tick=tick)
+        options = Options(
+            check_races=False,
+            check_init=False,
+            seed=knobs.SEED.get(),
+            write=lines.append,
+            tick=tick,
+        )
         try:
             return run(self.image, self.target, self.values, self.grid, self.memory, options)
         except _TooLongError:

@@ -15,10 +15,11 @@ from typing import Any
 from dsalang._backend.errors import CompileError, Loc
 
 from .aggregate import members_of
+from .annotations import plain, signature_of
 from .builtin import Builtin
 from .constexpr import ConstexprFunction, constexpr
 from .dtypes import dtype, pointer_type
-from .executed import executed_source
+from .executed import executed_source, is_foreign
 from .lines import written_lines
 from .prompt import typed_source
 from .syntax import children
@@ -83,13 +84,16 @@ class KernelSource:
             )
         code = function.__code__
         file = code.co_filename
-        quickly = written_lines(function)
+        foreign = is_foreign(function)
+        quickly = None if foreign else written_lines(function)
         if quickly is not None:
             source = cls._made(function, file, quickly, code.co_firstlineno)
             with suppress(CompileError):
                 _ = source.tree
                 return source
         try:
+            if foreign:
+                raise OSError("the text of another module of that name")
             lines, first = inspect.getsourcelines(function)
         except (OSError, TypeError, SyntaxError, IndexError):
             found = typed_source(function) or executed_source(function)
@@ -322,7 +326,7 @@ def is_code(value: object) -> bool:
 
 def _params(function: types.FunctionType) -> tuple[Param, ...]:
     params = []
-    for name, param in inspect.signature(function).parameters.items():
+    for name, param in signature_of(function).parameters.items():
         if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD):
             code = function.__code__
             raise CompileError(
@@ -333,7 +337,8 @@ def _params(function: types.FunctionType) -> tuple[Param, ...]:
         default = param.default
         if isinstance(default, constexpr):
             default = default.value
-        params.append(Param(name, is_constexpr(param.annotation), default, param.annotation))
+        annotation = plain(param.annotation)
+        params.append(Param(name, is_constexpr(annotation), default, annotation))
     return tuple(params)
 
 

@@ -7,8 +7,10 @@ the low bits of a kernel argument (shifted up and back down), masked, plus an of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -124,3 +126,31 @@ def build_table_glue(cores: Sequence[Sequence[TimedIssue]]) -> str:
 
 def _constants(words: Sequence[int]) -> str:
     return ", ".join(f"i64 {word}" for word in words)
+
+
+_TABLE = re.compile(
+    r'^@"dsa_(rows|begins)" = internal constant \[\d+ x i64\] \[(.*)\]$', re.MULTILINE
+)
+
+
+def read_table_glue(glue: str) -> list[list[TimedIssue]]:
+    """What each core issues, from the text that `build_table_glue` made. Raises ValueError for another text."""
+    tables = {
+        name: [int(word[4:]) for word in body.split(", ")] for name, body in _TABLE.findall(glue)
+    }
+    if tables.keys() != {"rows", "begins"}:
+        raise ValueError("the glue has no table of what is issued")
+    rows, begins = tables["rows"], tables["begins"]
+    return [list(_issues(rows, first, last)) for first, last in pairwise(begins)]
+
+
+def _issues(rows: Sequence[int], at: int, end: int) -> Iterator[TimedIssue]:
+    while at < end:
+        template, start, count = rows[at : at + 3]
+        at += 3
+        operands = []
+        for _ in range(count):
+            argument, shift, mask, offset = rows[at : at + 4]
+            operands.append(Operand(argument if mask else -1, 64 - shift, offset))
+            at += 4
+        yield TimedIssue(template, start, tuple(operands))

@@ -35,7 +35,7 @@ def text() -> str:
 
 def declarations() -> str:
     """What an image's module says of the functions that are not units' helpers."""
-    heads = re.findall(r"^define (.*?\)) [^\n]*\{$", RUNTIME, re.MULTILINE)
+    heads = re.findall(r"^define ((?!internal).*?\)) [^\n]*\{$", RUNTIME, re.MULTILINE)
     return "".join(f"declare {re.sub(r' %[a-z]+', '', head)} nounwind\n" for head in heads)
 
 
@@ -175,27 +175,48 @@ def _append() -> str:
 
 
 def _done() -> str:
-    """`dsa.done`: an instruction has been executed; Python is asked now and then whether to go on."""
+    """`dsa.done`: an instruction has been executed."""
     out = (
         "define i64 @dsa.done(ptr %c, i64 %code, i64 %first, i64 %second, i64 %address, "
         "i64 %effort) noinline nounwind {\n"
     )
-    out += load("%bu", Entry.BUDGET) + "  %bl = sub i64 %bu, %effort\n"
-    out += store("%bl", Entry.BUDGET, "bs") + "  %spent = icmp slt i64 %bl, 0\n"
-    out += "  br i1 %spent, label %ask, label %append\nask:\n"
-    out += service(Service.POLL, "0", "0", "po") + "  %bad = icmp ne i64 %po, 0\n"
+    out += "  %po = call i64 @dsa.spend(ptr %c, i64 %effort)\n  %bad = icmp ne i64 %po, 0\n"
     out += "  br i1 %bad, label %stop, label %append\nstop:\n  ret i64 %po\nappend:\n"
     out += "  %r = call i64 @dsa.append(ptr %c, i64 %code, i64 %first, i64 %second, i64 %address)\n"
     return out + "  ret i64 %r\n}\n"
 
 
+def _spend() -> str:
+    """`dsa.spend`: work has been done; Python is asked now and then whether to go on."""
+    out = "define internal i64 @dsa.spend(ptr %c, i64 %effort) alwaysinline nounwind {\n"
+    out += load("%bu", Entry.BUDGET) + "  %bl = sub i64 %bu, %effort\n"
+    out += store("%bl", Entry.BUDGET, "bs") + "  %spent = icmp slt i64 %bl, 0\n"
+    out += "  br i1 %spent, label %ask, label %go\nask:\n"
+    out += service(Service.POLL, "0", "0", "po")
+    return out + "  ret i64 %po\ngo:\n  ret i64 0\n}\n"
+
+
 def _moved() -> str:
-    """`dsa.moved`: a transfer; its bytes count for its kernel argument, or its segment where that is unknown."""
+    """`dsa.moved`: a transfer."""
     out = (
         "define i64 @dsa.moved(ptr %c, i64 %code, i64 %argument, i64 %reads, i64 %writes, "
         "i64 %address, i64 %arguments) noinline nounwind {\n"
     )
-    out += load("%burst", Slot.BURST_BYTES) + load("%tr", Entry.TRAFFIC)
+    out += (
+        "  call void @dsa.count(ptr %c, i64 %argument, i64 %reads, i64 %writes, i64 %arguments)\n"
+    )
+    out += load("%burst", Slot.BURST_BYTES)
+    out += "  %r = call i64 @dsa.done(ptr %c, i64 %code, i64 %burst, i64 0, i64 %address, i64 %burst)\n"
+    return out + "  ret i64 %r\n}\n"
+
+
+def _count() -> str:
+    """`dsa.count`: a transfer's bytes count for its kernel argument, or its segment where that is unknown."""
+    out = (
+        "define internal void @dsa.count(ptr %c, i64 %argument, i64 %reads, i64 %writes, i64 %arguments) "
+        "alwaysinline nounwind {\n"
+    )
+    out += load("%tr", Entry.TRAFFIC)
     out += "  %tp = inttoptr i64 %tr to ptr\n" + load("%sg", Slot.SEGMENT)
     # no segment: nothing was touched, and some entry gains nothing
     out += "  %none = icmp slt i64 %sg, 0\n  %s1 = select i1 %none, i64 0, i64 %sg\n"
@@ -208,8 +229,86 @@ def _moved() -> str:
         out += f"  %tk{k} = add i64 %ti, {k}\n  %tq{k} = getelementptr i64, ptr %tp, i64 %tk{k}\n"
         out += f"  %to{k} = load i64, ptr %tq{k}, align 8\n  %tn{k} = add i64 %to{k}, %g{k}\n"
         out += f"  store i64 %tn{k}, ptr %tq{k}, align 8\n"
-    out += "  %r = call i64 @dsa.done(ptr %c, i64 %code, i64 %burst, i64 0, i64 %address, i64 %burst)\n"
-    return out + "  ret i64 %r\n}\n"
+    return out + "  ret void\n}\n"
+
+
+_SCHEDULED = """\
+define i64 @dsa.scheduled(ptr %c, ptr %args, ptr %units, ptr %first, ptr %last, i64 %arguments, ptr %values) \
+noinline nounwind {
+  %operands = ptrtoint ptr %values to i64
+  %empty = icmp eq ptr %first, %last
+  br i1 %empty, label %done, label %row
+row:
+  %at = phi ptr [ %first, %0 ], [ %next, %onward ]
+  %number = load i64, ptr %at, align 8
+  %template.p = getelementptr i64, ptr %at, i64 1
+  %template = load i64, ptr %template.p, align 8
+  %effort.p = getelementptr i64, ptr %at, i64 2
+  %effort = load i64, ptr %effort.p, align 8
+  %argument.p = getelementptr i64, ptr %at, i64 3
+  %argument = load i64, ptr %argument.p, align 8
+  %reads.p = getelementptr i64, ptr %at, i64 4
+  %reads = load i64, ptr %reads.p, align 8
+  %writes.p = getelementptr i64, ptr %at, i64 5
+  %writes = load i64, ptr %writes.p, align 8
+  %count.p = getelementptr i64, ptr %at, i64 6
+  %count = load i64, ptr %count.p, align 8
+  %body = getelementptr i64, ptr %at, i64 7
+  br label %operand
+operand:
+  %k = phi i64 [ 0, %row ], [ %following, %fill ]
+  %where = phi ptr [ %body, %row ], [ %after, %fill ]
+  %more = icmp ult i64 %k, %count
+  br i1 %more, label %fill, label %work
+fill:
+  %from = load i64, ptr %where, align 8
+  %shift.p = getelementptr i64, ptr %where, i64 1
+  %shift = load i64, ptr %shift.p, align 8
+  %mask.p = getelementptr i64, ptr %where, i64 2
+  %mask = load i64, ptr %mask.p, align 8
+  %offset.p = getelementptr i64, ptr %where, i64 3
+  %offset = load i64, ptr %offset.p, align 8
+  %raw.p = getelementptr i64, ptr %args, i64 %from
+  %raw = load i64, ptr %raw.p, align 8
+  %up = shl i64 %raw, %shift
+  %down = ashr i64 %up, %shift
+  %kept = and i64 %down, %mask
+  %value = add i64 %kept, %offset
+  %value.p = getelementptr i64, ptr %values, i64 %k
+  store i64 %value, ptr %value.p, align 8
+  %following = add i64 %k, 1
+  %after = getelementptr i64, ptr %where, i64 4
+  br label %operand
+work:
+  %next = phi ptr [ %where, %operand ]
+  %unit.p = getelementptr ptr, ptr %units, i64 %number
+  %unit = load ptr, ptr %unit.p, align 8
+  %st = call i64 @dsa.execute(ptr %c, ptr %unit, i64 %template, i64 %operands, i64 %count)
+  %bad = icmp ne i64 %st, 0
+  br i1 %bad, label %stop, label %moved
+stop:
+  ret i64 %st
+moved:
+  %moves = or i64 %reads, %writes
+  %dma = icmp ne i64 %moves, 0
+  br i1 %dma, label %tally, label %spend
+tally:
+  call void @dsa.count(ptr %c, i64 %argument, i64 %reads, i64 %writes, i64 %arguments)
+  br label %spend
+spend:
+  %po = call i64 @dsa.spend(ptr %c, i64 %effort)
+  %over = icmp ne i64 %po, 0
+  br i1 %over, label %asked, label %onward
+asked:
+  ret i64 %po
+onward:
+  %end = icmp eq ptr %next, %last
+  br i1 %end, label %done, label %row
+done:
+  ret i64 0
+}
+"""
+"""`dsa.scheduled`: executes what a table of `fixed_code.py` says."""
 
 
 def _broken() -> str:
@@ -286,8 +385,11 @@ RUNTIME = "".join(
         _address(),
         _issues(),
         _append(),
+        _spend(),
         _done(),
+        _count(),
         _moved(),
+        _SCHEDULED,
         _broken(),
         _read(),
         _finish(),

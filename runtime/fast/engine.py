@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
 
     from ..residency import Kept
+    from ..stats import CoreStats
     from .plan import Row
 
 _ENTRY = ctypes.CFUNCTYPE(
@@ -52,12 +53,14 @@ class Options(NamedTuple):
         timeline: keep every instruction's times.
         threads: limits host threads (None: all).
         kept: what is in the SRAM of cores from an earlier launch, and what they leave in it.
+        seed: of the jitter that the target itself has.
     """
 
     timeline: bool = False
     threads: int | None = None
     write: Callable[[str], None] = print
     kept: Kept | None = None
+    seed: int = 0
 
 
 DEFAULT = Options()
@@ -83,9 +86,13 @@ class Program:
     ) -> None:
         from . import glue, plan  # not loaded where the host code is found
 
-        self.image, self.rows = image, plan.rows_of(image, target)
-        self.glue = glue.rewrite(image.glue, len(self.rows))
-        taker = plan.takers(self.rows, self.glue, image.credits, target.semaphores)
+        self.image, self.target, self.rows = image, target, plan.rows_of(image, target)
+        taker: tuple[int, ...] = ()
+        if image.timing is not None:
+            _ = self.schedule  # is kept by the machine
+        else:
+            self.glue = glue.rewrite(image.glue, len(self.rows))
+            taker = plan.takers(self.rows, self.glue, image.credits, target.semaphores)
         key = key or hashlib.sha256(image.file).hexdigest()
         self._set_up(
             outline.outline_of(image, target, self.rows, taker), target, cache, key, functional
@@ -129,8 +136,10 @@ class Program:
         """`dsa.run` as a C function; compiled when first asked for."""
 
         def make() -> str:
-            from . import program  # only who compiles needs it
+            from . import fixed_code, program  # only who compiles needs them
 
+            if self.outline.fixed:
+                return fixed_code.build(self.image, self.target, self.rows, self.functional)
             return program.build(self.image, self.target, self.rows, self.glue, self.functional)
 
         note, shared = self.outline.pack(), simulator.code(self.cache).symbols
@@ -138,6 +147,13 @@ class Program:
             self.cache, self._object_key, make, (RUN,), note=note, known=shared
         )
         return _ENTRY(self._code.symbols[RUN])
+
+    @cached_property
+    def schedule(self) -> tuple[CoreStats, ...]:
+        """Of an image with a static schedule what each core does when."""
+        from . import fixed
+
+        return fixed.times_of(self.image, self.target, self.rows)
 
     def load(self) -> None:
         """Have all host code compiled and loaded."""
@@ -167,11 +183,14 @@ class Program:
             raise LaunchError(
                 f"kernel {self.outline.name!r} takes {expected} arguments, not {len(args)}"
             )
+        if self.outline.grid and tuple(self.outline.grid) != grid:
+            _check_grid(self.image, grid)
         return Launch(self, tuple(args), grid, memory, options)
 
-    def replay(self, records: Words, active: int) -> tuple[Rows, Rows]:
-        """The timeline of a run whose records are all there: rows of events and of stalls."""
+    def replay(self, records: Words, active: int, seed: int, core: int) -> tuple[Rows, Rows]:
+        """The timeline of a core's run whose records are all there: rows of events and of stalls."""
         memory = Memory(self.layout(active, 0, True))
+        memory.set_noise(seed, core)
         simulate = _SIMULATE(simulator.address(self.cache))
         events, stands = Rows(), Rows()
         batch = BATCH * timing.RECORD
@@ -251,7 +270,7 @@ class Launch:
         self.layout = program_.layout(active, len(self.segments), options.timeline)
         arguments = [name for name, _ in figures.arguments]
         labels = [*arguments, *(segment.label for segment in memory.segments)]
-        self.source = Source(program_, self.layout, labels, active)
+        self.source = Source(program_, self.layout, labels, active, options.seed)
 
     def run(self) -> Run:
         """Run; stores go to the memory's arrays in place."""
@@ -264,7 +283,7 @@ class Launch:
 
     def core(self, worker: Worker, core: int) -> Result:
         """Run one core."""
-        worker.start(core, self.address, self.segments, self.args, self.hbm, self.options.write)
+        worker.start(core, self.address, self.segments, self.args, self.hbm, self.options)
         kept = self.options.kept
         if kept is not None:
             kept.restore(core, worker.sram)
@@ -358,6 +377,12 @@ def program_of(image: Image, target: Target) -> Program:
     return found
 
 
+def _check_grid(image: Image, grid: tuple[int, int, int]) -> None:
+    from ..reference.schedule import check_grid  # not loaded where the host code is found
+
+    check_grid(image, grid)
+
+
 def run(
     image: Image,
     target: Target,
@@ -367,8 +392,5 @@ def run(
     options: Options = DEFAULT,
 ) -> Run:
     """Run a kernel over a grid, as `reference.engine.run` does."""
-    if image.residency is not None:
-        from ..reference.schedule import check_grid
-
-        check_grid(image, grid)
+    _check_grid(image, grid)
     return program_of(image, target).run(args, grid, memory, options)

@@ -15,6 +15,7 @@ from dsalang._backend.errors import ImageError
 from . import timing
 from .common import load
 from .context import RUN, Entry
+from .outline import UnsuitedError
 
 _HEAD = re.compile(
     r'^define void @"dsa_kernel"\(i64\* %"\.1", i64 %"\.2", i64 %"\.3"\) (?P<attributes>.*)$'
@@ -105,6 +106,8 @@ def rewrite(glue: str, templates: int) -> Glue:
 def _call(call: re.Match[str], templates: int, number: int) -> list[str]:
     name, first, second = call["name"], call["first"], call["second"]
     function = f'@"dsa.{name}"(ptr %c, i64 {first}, i64 {second})'
+    if name == "at":
+        raise UnsuitedError("an instruction with a fixed start in an image without a schedule")
     if name == "issue":
         if not first.isdecimal() or int(first) >= templates:
             raise ImageError(f"the control core issues template {first}, which does not exist")

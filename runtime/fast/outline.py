@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .plan import Row
 
-FORMAT = 2
+FORMAT = 3
 """How outlines are written; part of the key of the files that hold one."""
 
 
@@ -37,6 +37,8 @@ class Outline(NamedTuple):
         columns: figures per template, by name (`plan.Row`).
         taker: per semaphore the engine that waits for it.
         machine: figures of the target, by name (`_machine`).
+        fixed: of an image with a static schedule when each core is done, else nothing.
+        grid: the only one that the image is for, nothing where it is for any.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Outline(NamedTuple):
     taker: Sequence[int]
     credits: Sequence[int]
     machine: Mapping[str, int]
+    fixed: Sequence[int]
+    grid: Sequence[int]
 
     def pack(self) -> bytes:
         """As bytes."""
@@ -74,6 +78,8 @@ def outline_of(image: Image, target: Target, rows: Sequence[Row], taker: Sequenc
         tuple(map(int, taker)),
         tuple(map(int, image.credits)),
         _machine(target),
+        image.timing.cycles if image.timing else (),
+        image.timing.grid if image.timing else (),
     )
 
 
@@ -86,6 +92,7 @@ def _machine(target: Target) -> dict[str, int]:
         "semaphore_max": target.semaphore_max,
         "bytes_per_second": target.hbm.bytes_per_second,
         "latency_cycles": target.hbm.latency_cycles,
+        "jitter_cycles": target.hbm.jitter_cycles,
         "read_cycles": target.scalar.read_cycles,
     }
 

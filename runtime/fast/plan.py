@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dsalang._backend.cost import FieldValue, compute_cycles, operations, scalar
 from dsalang._backend.image.model import Image
@@ -12,6 +12,7 @@ from dsalang._backend.target import Target
 
 from ..reference.prepare import Prepared, prepare
 from . import timing
+from .addresses import share
 from .glue import Glue
 from .outline import UnsuitedError
 
@@ -33,6 +34,8 @@ class Row:
         address: the SRAM address that names it in reports, where that is static; else -1.
         address_operand: number of the operand that holds it, -1 for none.
         open_cost: the cost depends on run-time operands.
+        unit: number of the template whose host code it has, its own or that of an equal one.
+        fixed: what that one gets as last operands.
     """
 
     prepared: Prepared
@@ -45,6 +48,8 @@ class Row:
     address: int
     address_operand: int
     open_cost: bool
+    unit: int
+    fixed: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -55,16 +60,18 @@ class Row:
 def rows_of(image: Image, target: Target) -> tuple[Row, ...]:
     """A row per template. Raises ImageError when the image does not fit the target.
 
-    A static schedule is the reference engine's to run, which checks fixed times; so is HBM with jitter.
+    The templates of a static schedule have addresses in them that others take at run time: there are many, which share
+    host code.
     """
+    prepared = prepare(image, target)
+    rows = [_row(one, target, number) for number, one in enumerate(prepared)]
     if image.timing is not None:
-        raise UnsuitedError("the image has a static schedule")
-    if target.hbm.jitter_cycles:
-        raise UnsuitedError("the target's HBM has jitter")
-    return tuple(_row(prepared, target) for prepared in prepare(image, target))
+        for number, (shared, unit, operands) in enumerate(share(image, prepared)):
+            rows[number] = replace(rows[number], prepared=shared, unit=unit, fixed=operands)
+    return tuple(rows)
 
 
-def _row(prepared: Prepared, target: Target) -> Row:
+def _row(prepared: Prepared, target: Target, unit: int) -> Row:
     op, fields = prepared.op, prepared.fields
     names = [slot.name for slot in prepared.open]
     kind = {"set": timing.SET, "wait": timing.TAKE}.get(op, timing.COMPUTE)
@@ -85,6 +92,7 @@ def _row(prepared: Prepared, target: Target) -> Row:
         address=prepared.address(fields),
         address_operand=_address_operand(prepared),
         open_cost=open_cost,
+        unit=unit,
     )
 
 

@@ -48,7 +48,7 @@ def build(
     return units + "\n" + "\n".join(text)
 
 
-_MOVES = {
+MOVES = {
     "dma.load": (1, 0),
     "dma.gather": (1, 0),
     "dma.store": (0, 1),
@@ -68,7 +68,7 @@ def _issue(number: int, row: Row, values: str, arguments: int) -> str:
     at = f"i64 {row.address_operand}"
     if row.kind != timing.DMA:
         return f"@dsa.compute({executed}, {at}, i64 {max(1, row.work)})"
-    reads, writes = _MOVES[row.name]
+    reads, writes = MOVES[row.name]
     argument = row.prepared.template.hbm_arg
     rest = f"i64 {argument}, i64 {reads}, i64 {writes}, i64 {arguments}"
     return f"@dsa.transfer({executed}, {at}, {rest})"

@@ -21,7 +21,7 @@ def seek(s: State) -> int:
     most = min((s.records - s.at) // 4, 512)
     s.period = 0
     s.stop = -1
-    if most <= 0 or s.timeline != 0 or s.over_time >= 0:
+    if most <= 0 or s.timeline != 0 or s.over_time >= 0 or s.jitter != 0:
         return 0
     code = s.trace[s.at * 4]
     for p in range(1, most + 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +21,7 @@ from .simulator import Layout, Log, Rows, View, Words
 if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
 
-    from ..stats import CoreStats, Reason
+    from ..stats import CoreStats, Reason, Traffic
     from .engine import Program
     from .worker import Worker
 
@@ -46,12 +47,15 @@ class Result(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What results are read with: the program, the layout of its memory, labels of its traffic, how many cores."""
+    """What results are read with: the program, the layout of its memory, labels of its traffic, how many cores, the seed of
+    the target's jitter.
+    """
 
     program: Program
     layout: Layout
     labels: Sequence[str]
     active: int
+    seed: int
 
 
 class FastRun(Run):
@@ -74,6 +78,8 @@ class FastRun(Run):
     @cached_property
     def cycles(self) -> int:
         """Cycles from launch until the slowest core has finished."""
+        if self._source.program.outline.fixed:
+            return max(self._source.program.outline.fixed)
         layout = self._source.layout
         return max((_cycles(View(layout, result.words)) for result in self._results), default=0)
 
@@ -86,7 +92,9 @@ class FastRun(Run):
 
     def detailed(self) -> Run:
         """The report with the timeline."""
-        cores = []
+        if self._source.program.outline.fixed:
+            return Run(self.image, self.target, self.cores)
+        source, cores = self._source, []
         for result in self._results:
             if not result.events:
                 records = result.records.words()
@@ -95,9 +103,11 @@ class FastRun(Run):
                         f"the run issued more than {LOG_RECORDS} instructions on a core; its timeline was not kept",
                         hint="launch with timeline=True to keep it",
                     )
-                events, stands = self._source.program.replay(records, self._source.active)
+                events, stands = source.program.replay(
+                    records, source.active, source.seed, result.core
+                )
                 result = result._replace(events=events, stands=stands)
-            cores.append(_core(result, self._source))
+            cores.append(_core(result, source))
         return Run(self.image, self.target, tuple(cores))
 
     def __reduce__(self) -> Any:
@@ -110,10 +120,34 @@ def _cycles(view: View) -> int:
 
 
 def _core(result: Result, source: Source) -> CoreStats:
-    from ..stats import CoreStats, Event, Traffic, Wait  # loaded when somebody looks
+    program = source.program
+    if program.outline.fixed:
+        stats = replace(program.schedule[result.core])
+    else:
+        stats = _simulated(result, source)
+    stats.traffic = _traffic(result, source)
+    stats.prints = list(result.prints)
+    return stats
 
-    layout, labels = source.layout, source.labels
-    view = View(layout, result.words)
+
+def _traffic(result: Result, source: Source) -> dict[str, Traffic]:
+    from ..stats import Traffic
+
+    layout, found = source.layout, dict[str, Traffic]()
+    moved = result.words[layout.traffic : layout.traffic + 2 * layout.labels].tolist()
+    for label, read, written in zip(source.labels, moved[::2], moved[1::2]):
+        if read or written:
+            total = found.setdefault(label, Traffic())
+            total.read += read
+            total.written += written
+    return found
+
+
+def _simulated(result: Result, source: Source) -> CoreStats:
+    """What the timing code has found."""
+    from ..stats import CoreStats, Event, Wait  # loaded when somebody looks
+
+    view = View(source.layout, result.words)
     stats = CoreStats(result.core, cycles=_cycles(view))
     core = stats.engines[Engine.CORE]
     core.instructions, core.busy = view.value("core_issued"), view.value("core_busy")
@@ -132,13 +166,6 @@ def _core(result: Result, source: Source) -> CoreStats:
     for number, reason in zip(*np.nonzero(stalls)):
         stats.engines[Engine(int(number))].stalls[reasons[reason]] = int(stalls[number, reason])
     stats.port_busy, stats.burst_bytes = view.value("port_busy"), view.value("burst_bytes")
-    moved = result.words[layout.traffic : layout.traffic + 2 * layout.labels].tolist()
-    for label, read, written in zip(labels, moved[::2], moved[1::2]):
-        if read or written:
-            total = stats.traffic.setdefault(label, Traffic())
-            total.read += read
-            total.written += written
-    stats.prints = list(result.prints)
     for row in _all(result.events, timing.EVENT):
         stats.events.append(Event(Engine(row[0]), *row[1:]))
     for engine_number, reason, start, end in _all(result.stands, timing.STAND):

@@ -14,6 +14,7 @@ from dsalang._backend import formats
 from dsalang._backend.isa.engines import QUEUED, Engine
 from dsalang._backend.llvm.host import abi
 
+from ..jitter import first_state
 from . import timing
 from .context import BATCH, LOG_RECORDS, Entry
 from .loader import Code
@@ -54,7 +55,7 @@ SHARED = (
     "dsa.broken", "dsa.print", "dsa.assert", "dsa.fault", "dsa.operand", "dsa.open", "dsa.fill", "dsa.large",
     "dsa.stream", "dsa.read", "dsa.no_read", "dsa.status", "dsa.finish",
     "dsa.rows", "dsa.columns.2", "dsa.columns.4", "dsa.reduce.fsum", "dsa.reduce.fmaxnum",
-    "dsa.block", "dsa.packing.fp32", "dsa.packing.fp16", "dsa.packing.bf16",
+    "dsa.block", "dsa.packing.fp32", "dsa.packing.fp16", "dsa.packing.bf16", "dsa.scheduled",
 )  # fmt: skip
 """Names of the object's functions."""
 
@@ -145,6 +146,10 @@ class Memory:
         self.start[Entry.TRAFFIC] = self.pointer(layout.traffic)
         self.reset()
 
+    def set_noise(self, seed: int, core: int) -> None:
+        """Begin the sequence of a core's late transfers."""
+        self.words[self.layout.state + SLOT["noise"]] = first_state(seed, core)
+
     def pointer(self, offset: int) -> int:
         """The address of a word."""
         return self.address + 8 * offset
@@ -234,6 +239,7 @@ def _state(
         "most": machine["semaphore_max"],
         "reasons": reasons,
         "latency": machine["latency_cycles"],
+        "jitter": machine["jitter_cycles"],
         "read_cycles": machine["read_cycles"],
         "cycles_num": numerator,
         "cycles_den": denominator,

@@ -204,7 +204,11 @@ def transfer(s: State) -> int:
     s.moving[e] = 0
     s.free[e] = end
     s.port_free = end
-    s.completed[e] = max(s.completed[e], end + s.latency)
+    late = 0
+    if s.jitter != 0:  # as in `jitter.py`
+        s.noise = s.noise * 48271 % 2147483647
+        late = s.noise % (s.jitter + 1)
+    s.completed[e] = max(s.completed[e], end + s.latency + late)
     s.busy[e] += ready - s.move_start[e] + cycles
     s.port_busy += cycles
     s.burst_bytes += moved

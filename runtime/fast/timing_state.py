@@ -22,6 +22,8 @@ class State:
     most: int  # the most that a semaphore can hold
     reasons: int  # number of reasons
     latency: int
+    jitter: int  # the most cycles by which a transfer completes later than that
+    noise: int  # from which the next one's lateness is made
     read_cycles: int
     cycles_num: int  # cycles per byte of a transfer, a fraction
     cycles_den: int

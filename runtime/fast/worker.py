@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dsalang._backend.image.model import Image
     from dsalang._backend.target import Target
 
-    from .engine import Program
+    from .engine import Options, Program
     from .plan import Row
 
 _LINE = 64
@@ -63,7 +63,7 @@ class Worker:
         segments: npt.NDArray[np.int64],
         args: tuple[int, ...],
         hbm: Hbm,
-        write: Callable[[str], None],
+        options: Options,
     ) -> None:
         """Get ready to run as core `core`; `arguments` is the address of the arguments."""
         memory = self.memory
@@ -72,7 +72,9 @@ class Worker:
         words[Slot.SEGMENTS] = segments.__array_interface__["data"][0]
         words[Slot.SEGMENT_COUNT] = len(segments)
         words[Slot.ARGUMENTS] = arguments
-        self.core, self.write, self.error = core, write, None
+        if self.program.outline.machine["jitter_cycles"]:
+            memory.set_noise(options.seed, core)
+        self.core, self.write, self.error = core, options.write, None
         self._args, self._hbm = args, hbm
         self.prints, self.events, self.stands = [], [], []
 

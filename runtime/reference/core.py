@@ -37,6 +37,7 @@ from dsalang._backend.isa.rv64 import CALLS
 from dsalang._backend.isa.table import QUEUED, Engine
 from dsalang._backend.target import Target
 
+from ..jitter import first_state, lateness, next_state
 from ..stats import CoreStats, Event, Reason, Wait
 from .messages import Waiter, deadlock_error, overflow_error
 from .options import Options
@@ -131,7 +132,7 @@ class CoreRun:
         self._issue: Issued | None = None
         self._knowledge: Clock = NOTHING  # What the control core knows; shared by what it issues.
         self._random = None if state.image.timing else options.random(core)
-        self._hbm_random = options.hbm_random(core)
+        self._noise = first_state(options.seed, core)
         self._at: int | None = None  # When the next issued instruction is to start.
         self._clock_of_time = TimeClock(self._clocks)
         self.stats = CoreStats(core)
@@ -410,8 +411,8 @@ class CoreRun:
 
     def _hbm_jitter(self) -> int:
         """Cycles by which HBM answers late, on a machine whose HBM does that."""
-        most = self._target.hbm.jitter_cycles
-        return self._hbm_random.randint(0, most) if most else 0
+        self._noise = next_state(self._noise)
+        return lateness(self._noise, self._target.hbm.jitter_cycles)
 
     # Deadlock
 

@@ -46,7 +46,3 @@ class Options:
         if self.adversarial_seed is None:
             return None
         return Random(self.adversarial_seed * 65_537 + core)
-
-    def hbm_random(self, core: int) -> Random:
-        """The source of the jitter of a core's HBM port."""
-        return Random(self.seed * 65_537 + core)

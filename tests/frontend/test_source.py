@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import linecache
 import random
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -200,3 +202,32 @@ def test_odd_functions_never_break_the_parser(first, capsys):
             assert error.loc is not None and str(error)
         except Exception as error:
             raise AssertionError(f"seed {seed}\n{text}") from error
+
+
+def test_text_of_python_c_is_not_taken_for_that_of_exec():
+    """Both are called <string>, and both functions stand in the same line."""
+    code = "\n".join(
+        (
+            "def k(x): return 1",
+            "import dsalang as dsa",
+            "space = {}",
+            "exec('def k(x): return 2', space)",
+            "try:",
+            "    print(dsa.jit(space['k']).source.text)",
+            "except dsa.CompileError:",
+            "    print('refused')",
+        )
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "refused"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated at once")
+def test_annotations_with_names_that_do_not_exist_yet():
+    text = "def k(x: nowhere, n: tl.constexpr, m: later.constexpr):\n    pass\n"
+    name = "<annotations>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    space = {"tl": tl}
+    exec(compile(text, name, "exec", dont_inherit=True), space)
+    params = dsa.jit(space["k"]).source.params
+    assert [(p.name, p.constexpr) for p in params] == [("x", False), ("n", True), ("m", True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -33,12 +34,17 @@ print("DO" + "NE")
 
 
 def test_kernels_typed_at_the_prompt(tmp_path: Path) -> None:
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.environ["TERM"] = "dumb"
-        os.environ["PYTHON_BASIC_REPL"] = "1"
-        os.chdir(tmp_path)
-        os.execv(sys.executable, [sys.executable, "-q", "-i"])
+    terminal, its_end = pty.openpty()
+    prompt = subprocess.Popen(
+        [sys.executable, "-q", "-i"],
+        stdin=its_end,
+        stdout=its_end,
+        stderr=its_end,
+        cwd=tmp_path,
+        env={**os.environ, "TERM": "dumb", "PYTHON_BASIC_REPL": "1"},
+        start_new_session=True,
+    )
+    os.close(its_end)
     shown = b""
     deadline = time.monotonic() + 120
     for line in TYPED.strip("\n").split("\n"):
@@ -49,8 +55,8 @@ def test_kernels_typed_at_the_prompt(tmp_path: Path) -> None:
         except OSError:
             break
     os.write(terminal, b"exit()\n")
+    prompt.wait(30)
     os.close(terminal)
-    os.waitpid(pid, 0)
     text = shown.decode(errors="replace")
     assert "SUM 56.0" in text
     assert ":3:41: " in text and "nothing" in text  # the place in what was typed

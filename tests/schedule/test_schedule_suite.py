@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from typing import Any
 
 import pytest
+from fast.compare import both
 from suite import CASES, Case
 
 import dsalang as dsa
@@ -63,6 +65,7 @@ def check(name: str, target: str) -> None:
     assert schedule.bound_cycles <= schedule.cycles <= schedule.dynamic_cycles
     assert schedule.flags_dropped > 0
     assert static.cycles <= dynamic.cycles
+    both_engines(kernel, case)
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -102,15 +105,28 @@ def test_latency_with_flags_is_what_the_machine_takes() -> None:
         assert kernel.schedule.dynamic_cycles == _run(dynamic, case).cycles
 
 
-def _run(kernel: dsa.CompiledKernel, case: Case) -> dsa.Run:
+def ready(kernel: dsa.CompiledKernel, case: Case) -> tuple[Any, ...]:
+    """What an engine runs: image, target, arguments, grid, memory."""
     from dsalang._jit.arguments import bind, classify
     from dsalang._jit.launch import argument_bits, grid_of, memory_of
-    from dsalang._runtime.reference.engine import run
 
     arguments = classify(case.kernel.source, bind(case.kernel.source, case.args, dict(case.meta)))
     values = [argument_bits(arguments, argument.name) for argument in kernel.image.arguments]
-    grid = grid_of(case.grid, {})
-    return run(kernel.image, kernel.target, values, grid, memory_of(arguments))
+    return kernel.image, kernel.target, values, grid_of(case.grid, {}), memory_of(arguments)
+
+
+def both_engines(kernel: dsa.CompiledKernel, case: Case) -> None:
+    """The fast engine, which must take the image, and the reference engine: same bits, figures and timeline."""
+    fresh = copy.deepcopy(case.outputs)
+    both(*ready(kernel, case))
+    for out, clean in zip(case.outputs, fresh, strict=True):
+        out[...] = clean
+
+
+def _run(kernel: dsa.CompiledKernel, case: Case) -> dsa.Run:
+    from dsalang._runtime.reference.engine import run
+
+    return run(*ready(kernel, case))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
