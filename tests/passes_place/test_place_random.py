@@ -20,8 +20,12 @@ from dsalang._backend.target import Target
 from .build import Memory
 from .execute import Machine, run
 from .interpret import interpret
+from .plans import use_random_plans
 from .random_kernel import Random
 from .validate import validate
+
+SEARCHED = 13
+"""A kernel that needs more than 4 KiB for the slots it wants."""
 
 
 def build(seed: int) -> ModuleOp:
@@ -54,8 +58,9 @@ def compare(seed: int, target: Target) -> None:
 
 @pytest.mark.parametrize("sram_bytes", [1 << 20, 1 << 12])
 @pytest.mark.parametrize("first", range(0, 60, 20))
-def test_random_kernels(first: int, sram_bytes: int) -> None:
+def test_random_kernels(first: int, sram_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     target = dataclasses.replace(Target.by_name("edge"), sram_bytes=sram_bytes)
+    plans = use_random_plans(monkeypatch, first)
     for seed in range(first, first + 20):
         try:
             compare(seed, target)
@@ -63,3 +68,8 @@ def test_random_kernels(first: int, sram_bytes: int) -> None:
             assert sram_bytes == 1 << 12
         except Exception as error:
             raise AssertionError(f"seed {seed} with {sram_bytes} bytes of SRAM") from error
+    assert plans.chosen > 0
+
+
+def test_random_kernel_with_the_plan_of_a_search() -> None:
+    compare(SEARCHED, dataclasses.replace(Target.by_name("edge"), sram_bytes=1 << 12))
