@@ -1,6 +1,7 @@
 """Programs that strangers wrote, run by changing an import: Triton's tutorials and the answers of Triton-Puzzles-Lite.
 
     python benchmarks/compatibility.py tutorials FOLDER [NAME ...]    # python/tutorials of a checkout of Triton
+    python benchmarks/compatibility.py tutorials FOLDER --full        # 06, 09 and 10 at their own sizes: hours, 20 GB
     python benchmarks/compatibility.py puzzles FOLDER                 # a checkout of Triton-Puzzles-Lite
 
 Needs torch; tutorial 04 also tabulate. Files are read where they are; what is replaced in their text on the way stands in
@@ -37,11 +38,12 @@ class Tutorial:
 
     Attributes:
         device: replacements in its text: the choice of a device, nothing else.
-        check: called with its names where it is imported instead of run as a program, which would measure at sizes for GPUs.
+        check: called with its names, and whether at its own sizes, where it is imported instead of run as a program, which
+            would measure for hours.
     """
 
     device: Mapping[str, str]
-    check: Callable[[Names], None] | None = None
+    check: Callable[[Names, bool], None] | None = None
 
 
 CUDA = {'device="cuda"': 'device="cpu"', 'device = "cuda"': 'device = "cpu"'}
@@ -56,28 +58,37 @@ HAS_TMA = {"is_cuda() and torch.cuda.get_device_capability()[0] >= 9": "True"}
 """Tensor descriptors work here, so the parts that a GPU must be new enough for run too."""
 
 
-def attention(names: Names) -> None:
-    """Its own test, on shapes that torch's CPU reference and all kernels get through in minutes."""
-    for width, causal in itertools.product((64, 128), (False, True)):
+def attention(names: Names, full: bool) -> None:
+    """Its own test: on 256 tokens, or on all shapes of its parametrisation whose reference fits this host."""
+    batches, heads, lengths = ((1, 4), (2, 48), (128, 1024, 4096)) if full else ((1,), (2,), (256,))
+    shapes = itertools.product(lengths, batches, heads, (64, 128), (False, True))
+    for length, batch, head, width, causal in shapes:
+        if batch * head * length**2 > LARGEST_SCORES:
+            continue
         for mode, provider in (("fwd", "triton-fp8"), ("bwd", "triton-fp16")):
-            names["test_op"](1, 2, 256, width, causal, False, mode, provider)
+            names["test_op"](batch, head, length, width, causal, False, mode, provider)
 
 
-def persistent_matmul(names: Names) -> None:
+LARGEST_SCORES = 10**9
+"""Elements of torch's matrix of scores that a host has memory for: it keeps five of them."""
+
+
+def persistent_matmul(names: Names, full: bool) -> None:
     """Its own check, which prints what failed; 512 in place of 8192."""
     import torch
 
     shown = io.StringIO()
+    sizes = ((32, 32, 32), (8192, 8192, 512) if full else (512, 512, 512))
     with contextlib.redirect_stdout(shown):
-        for kind, size in itertools.product((torch.float16, torch.float8_e4m3fn), (32, 512)):
-            names["validate"](size, size, size, kind)
+        for kind, size in itertools.product((torch.float16, torch.float8_e4m3fn), sizes):
+            names["validate"](*size, kind)
     assert "❌" not in shown.getvalue(), shown.getvalue()
 
 
-def block_scaled_matmul(names: Names) -> None:
-    """Its own checks; 128×256×512 in place of 8192×8192×512."""
+def block_scaled_matmul(names: Names, full: bool) -> None:
+    """Its own checks; 128×256×512 in place of 8192×8192×8192."""
     for kind in ("mxfp8", "mxfp4", "mixed", "nvfp4"):
-        names["validate_block_scaled"](128, 256, 512, kind)
+        names["validate_block_scaled"](*((8192,) * 3 if full else (128, 256, 512)), kind)
     if "validate_block_scaled_amd" in names:
         names["validate_block_scaled_amd"](128, 128, 512)
 
@@ -102,7 +113,7 @@ TUTORIALS: dict[str, Tutorial] = {
 }
 
 
-def run_tutorial(path: Path, tutorial: Tutorial) -> None:
+def run_tutorial(path: Path, tutorial: Tutorial, full: bool) -> None:
     """Run one; its own assertions decide."""
     text = path.read_text()
     for old, new in tutorial.device.items():
@@ -112,7 +123,7 @@ def run_tutorial(path: Path, tutorial: Tutorial) -> None:
         copy.write_text(text)
         names = runpy.run_path(str(copy), run_name="tutorial" if tutorial.check else "__main__")
         if tutorial.check:
-            tutorial.check(names)
+            tutorial.check(names, full)
 
 
 def only_the_first_size() -> None:
@@ -125,7 +136,7 @@ def only_the_first_size() -> None:
     testing.Benchmark.__init__ = init  # type: ignore[method-assign]
 
 
-def tutorials(folder: Path, chosen: list[str]) -> int:
+def tutorials(folder: Path, chosen: list[str], full: bool) -> int:
     """Run all, or the chosen ones; how many failed."""
     import torch
 
@@ -136,7 +147,10 @@ def tutorials(folder: Path, chosen: list[str]) -> int:
     for name, tutorial in TUTORIALS.items():
         if chosen and not any(name.startswith(part) for part in chosen):
             continue
-        failed += not report(name, partial(run_tutorial, folder / f"{name}.py", tutorial))
+        if full and tutorial.check is None:
+            continue
+        run = partial(run_tutorial, folder / f"{name}.py", tutorial, full)
+        failed += not report(name, run)
     return failed
 
 
@@ -186,10 +200,15 @@ def main() -> None:
     parser.add_argument("what", choices=["tutorials", "puzzles"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", help="tutorials by the beginnings of their names")
+    parser.add_argument("--full", action="store_true", help="06, 09 and 10 at their own sizes")
     options = parser.parse_args()
     compat.install()
     folder = options.folder.resolve()
-    failed = puzzles(folder) if options.what == "puzzles" else tutorials(folder, options.names)
+    failed = (
+        puzzles(folder)
+        if options.what == "puzzles"
+        else tutorials(folder, options.names, options.full)
+    )
     raise SystemExit(bool(failed))
 
 

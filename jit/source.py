@@ -282,8 +282,8 @@ def _names(roots: Iterable[ast.AST]) -> tuple[set[tuple[str, ...]], set[str]]:
 
 
 def _shifted(lines: list[str], indent: int) -> str:
-    """The lines moved left. Lines that stand further left (comments, long strings) stay as they are."""
-    return "".join(line[indent:] if line[:indent].isspace() else line for line in lines)
+    """The lines moved left. Lines that stand further left (comments, long strings) and empty ones stay as they are."""
+    return "".join(line if line[:indent].strip(" \t") else line[indent:] for line in lines)
 
 
 @cache

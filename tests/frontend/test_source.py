@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import random
 import subprocess
@@ -231,3 +232,27 @@ def test_annotations_with_names_that_do_not_exist_yet():
     exec(compile(text, name, "exec", dont_inherit=True), space)
     params = dsa.jit(space["k"]).source.params
     assert [(p.name, p.constexpr) for p in params] == [("x", False), ("n", True), ("m", True)]
+
+
+class Holder:
+    """Kernels of classes stand further right than their empty lines."""
+
+    @staticmethod
+    @dsa.jit
+    def mistaken(x):
+        first = 1
+
+        second = 2
+
+        dsa.store(x, first + second)
+        # the next line is wrong
+        dsa.nope(x)
+
+
+def test_places_in_functions_that_are_indented():
+    with pytest.raises(dsa.CompileError, match="nope") as error:
+        Holder.mistaken.compile("*fp32")
+    lines, first = inspect.getsourcelines(Holder.mistaken.fn)
+    at = next(k for k, line in enumerate(lines) if "dsa.nope" in line)
+    assert error.value.loc.line == first + at
+    assert "dsa.nope(x)" in str(error.value)
