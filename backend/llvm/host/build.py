@@ -251,6 +251,11 @@ class Code:
         flag = constant(I1, 0)
         self.call("llvm.memcpy.p0.p0.i64", VOID, to, source, self.i64(bytes_), flag)
 
+    def prefetch(self, place: Value, write: bool = False) -> None:
+        """Have the cache line at a place fetched, to be written if `write`; any address will do."""
+        most, data = constant(I32, 3), constant(I32, 1)
+        self.call("llvm.prefetch.p0", VOID, place, constant(I32, int(write)), most, data)
+
     def allocate(self, bytes_: int) -> Value:
         """Memory of this call, 64-byte aligned."""
         with self.b.goto_block(self.entry):

@@ -12,6 +12,8 @@ from .transpose import transposed as square_transposed
 
 _LONG_ROW = 4096
 """Bytes from which on the C library's copy is as fast as a loop over vectors."""
+_LARGE, _AHEAD = 128 * 1024, 4
+"""Bytes that are not in the host's first caches, and how many rows ahead they are asked for."""
 _PIECE = 16
 """Bytes of the smallest vector."""
 _SQUARE = 16
@@ -40,12 +42,16 @@ def rows(module: ir.Module, vector_bytes: int) -> ir.Function:
 
             code.loop(0, count, row)
 
-        def vectors(width: int) -> None:
+        def vectors(width: int, ahead: int = 0) -> None:
             """The last vector of a row may go over bytes that it has already."""
             last = code.sub(bytes_, width)
+            further = [code.mul(step, ahead) for step in (to_step, from_step)]
 
             def copy(target: Value, start: Value) -> None:
                 def piece(at: Int) -> None:
+                    if ahead:
+                        code.prefetch(code.at(start, code.add(at, further[1])))
+                        code.prefetch(code.at(target, code.add(at, further[0])), write=True)
                     code.store(code.load(vector(I8, width), start, at), target, at)
 
                 code.loop(0, last, piece, step=width)
@@ -62,6 +68,13 @@ def rows(module: ir.Module, vector_bytes: int) -> ir.Function:
             (
                 code.compare(">=", bytes_, _LONG_ROW),
                 lambda: each(lambda t, s: code.copy(t, s, bytes_)),
+            ),
+            (
+                code.both(
+                    code.compare(">=", bytes_, vector_bytes),
+                    code.compare(">=", code.mul(bytes_, count), _LARGE),
+                ),
+                lambda: vectors(vector_bytes, _AHEAD),
             ),
             (code.compare(">=", bytes_, vector_bytes), lambda: vectors(vector_bytes)),
             (code.compare(">=", bytes_, _PIECE), lambda: vectors(_PIECE)),
