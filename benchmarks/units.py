@@ -146,7 +146,8 @@ def reduce() -> None:
     """Reductions."""
     test_reduce.SRAM = BYTES
     fp32 = formats.by_name("fp32")
-    for kind, function in ((ReduceKind.FSUM, np.sum), (ReduceKind.FMAX, np.max)):
+    kinds = (ReduceKind.FSUM, np.sum), (ReduceKind.FMAXNUM, np.max), (ReduceKind.FMAX, np.max)
+    for kind, function in kinds:
         for size, axis in (((64, 64), 1), ((16, 1024), 1), ((64, 64), 0), ((64, 256), 0)):
             count = size[0] * size[1]
             case = test_reduce.reduction(kind, fp32, size, axis, 0, False)
