@@ -91,7 +91,7 @@ def emit(unit: Unit) -> None:
         )
     space = merge(unit, r.size, [r.strides, *(o.strides for o in r.outputs)])
     dim = _vector_dim(r, space.sizes, space.strides)
-    if dim is None and _many_rows(r, space.sizes):
+    if dim is None and _plain_rows(r):
         _rows_together(r, space)
     elif dim is None:
         unit.walk(space.sizes, space.strides, lambda at: _row(r, at))
@@ -116,27 +116,26 @@ def _vector_dim(r: _Reduce, sizes: Sequence[Int], strides: Sequence[Sequence[Int
     return best
 
 
-def _many_rows(r: _Reduce, sizes: Sequence[Int]) -> bool:
+def _plain_rows(r: _Reduce) -> bool:
     """Whether there is a shared function for rows like these."""
-    rows = sizes[-1] if sizes else 0
-    many = isinstance(rows, int) and rows >= reduce_rows.ROWS
     plain = r.fmt.name == "fp32" and isinstance(r.step, int) and r.step == r.fmt.bytes
     values = len(r.outputs) == 1 and not r.positions
-    return many and plain and values and r.fold.kind in reduce_rows.KINDS
+    return plain and values and r.fold.kind in reduce_rows.KINDS
 
 
 def _rows_together(r: _Reduce, space: Space) -> None:
     """Loops over the outer dims of the results around the shared function for the last one."""
     unit, (output,) = r.unit, r.outputs
     function = reduce_rows.rows(unit.module, r.fold.kind)
-    step, out_step = (unit.i64(row[-1]) for row in space.strides)
-    count, length = unit.i64(space.sizes[-1]), unit.i64(r.length)
+    sizes, strides = space.sizes or [1], [row or [0] for row in space.strides]
+    step, out_step = (unit.i64(row[-1]) for row in strides)
+    count, length = unit.i64(sizes[-1]), unit.i64(r.length)
 
     def call(at: list[Int]) -> None:
         source, target = unit.at(r.source, at[0]), unit.at(output.pointer, at[1])
         unit.b.call(function, [source, step, count, length, target, out_step])
 
-    unit.walk(space.sizes[:-1], [row[:-1] for row in space.strides], call)
+    unit.walk(sizes[:-1], [row[:-1] for row in strides], call)
 
 
 # The axis in vectors

@@ -1,10 +1,12 @@
-"""Shared functions that reduce many rows of fp32, sixteen at a time: what is left of their vectors is folded together.
+"""Shared functions that reduce rows of fp32, up to sixteen at a time: what is left of their vectors is folded together.
 
 Rows of one vector each become one vector of results by a tree of folds of two vectors at a time. Each step folds
 element j of a row with element j + h, h = 8, 4, 2, 1, which is the defined order of sums.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from llvmlite import ir
 
@@ -49,11 +51,15 @@ class _Rows:
         self.mask = code.b.icmp_signed("<", list_constant(I32, range(ROWS)), code.splat(rest, ROWS))
 
     def emit(self) -> None:
-        code = self.code
-        whole = code.b.and_(self.count, constant(I64, -ROWS))
-        code.loop(0, whole, self.block, step=ROWS)
-        code.loop(whole, self.count, self.single)
-        code.b.ret_void()
+        code, b = self.code, self.code.b
+        few, many = b.append_basic_block("few"), b.append_basic_block("many")
+        b.cbranch(code.compare("<", self.count, _GROUP), few, many)
+        b.position_at_end(few)
+        code.loop(0, self.count, self.alone)
+        b.ret_void()
+        b.position_at_end(many)
+        code.loop(0, self.count, self.block, step=ROWS)
+        b.ret_void()
 
     def quick(self, x: Value, y: Value) -> Value:
         """x op y where no number is NaN; which zero comes out is open. The largest is one instruction so."""
@@ -78,35 +84,78 @@ class _Rows:
         return constant(self.type, float("-inf"))
 
     def block(self, first: Int) -> None:
-        """Sixteen rows."""
+        """Up to sixteen rows."""
         code = self.code
-        code.loop(0, ROWS, lambda r: self.group(code.add(first, r), r), step=_GROUP)
+        count = code.least(code.sub(self.count, first), ROWS)
+        code.loop(0, count, lambda r: self.group(first, r, code.sub(count, 1)), step=_GROUP)
         values = [code.load(self.type, self.scratch, 4 * ROWS * r) for r in range(ROWS)]
         (result,) = self.together(values)
+        there = self.lanes_below(count)
+
+        def slow() -> None:
+            code.loop(0, count, lambda r: self.single(code.add(first, r)))
+
+        self.unless_odd(result, there, lambda: self.store(first, count, result, there), slow)
+
+    def alone(self, number: Int) -> None:
+        """One row."""
+        code = self.code
+        row = code.at(self.source, code.mul(number, self.step))
+        chains = 1 if self.fold.kind is ReduceKind.FSUM else _GROUP
+        block = code.b.and_(self.length, constant(I64, -chains * ROWS))
+
+        def turn(i: Int, *values: Value) -> list[Value]:
+            places = [code.mul(code.add(i, ROWS * k), 4) for k in range(len(values))]
+            return [self.quick(self.load(row, at), v) for at, v in zip(places, values)]
+
+        start = [self.start] * chains
+        value, *others = code.loop(0, block, turn, step=chains * ROWS, carried=start)
+        for other in others:
+            value = self.quick(other, value)
+        (value,) = code.loop(block, self.whole, turn, step=ROWS, carried=[value])
+        value = self.quick(self.load(row, code.mul(self.whole, 4), self.mask), value)
+        half = ROWS // 2
+        while half:
+            order = [min(lane + half, ROWS - 1) for lane in range(ROWS)]
+            value = self.quick(value, code.shuffle(value, value, order))
+            half //= 2
+
+        def good() -> None:
+            bits = lanes.store_float(code, value, _FP32)
+            lane = code.b.extract_element(bits, constant(I32, 0))
+            code.store(lane, self.out, code.mul(number, self.out_step))
+
+        self.unless_odd(value, self.lanes_below(1), good, lambda: self.single(number))
+
+    def lanes_below(self, count: Int) -> Value:
+        """The mask of the first lanes."""
+        short = self.code.b.trunc(self.code.i64(count), I32)
+        spread = self.code.splat(short, ROWS)
+        return self.code.b.icmp_signed("<", list_constant(I32, range(ROWS)), spread)
+
+    def unless_odd(
+        self, result: Value, there: Value, good: Callable[[], None], slow: Callable[[], None]
+    ) -> None:
+        """`good`, or `slow` where what `quick` found in the lanes `there` may not be what is defined."""
         if self.fold.kind is ReduceKind.FSUM:
-            self.store(first, result)
+            good()
             return
         # zeros have an order, and the identity may stand for rows of nothing but NaN
-        b = code.b
+        code, b = self.code, self.code.b
         zero = b.fcmp_ordered("==", result, constant(self.type, 0.0))
         odd = b.or_(zero, b.fcmp_ordered("==", result, self.start))
-        some = code.call(f"llvm.vector.reduce.or.v{ROWS}i1", I1, odd)
-        slow, good, done = (b.append_basic_block(n) for n in ("slow", "good", "done"))
-        b.cbranch(some, slow, good)
-        b.position_at_end(slow)
-        code.loop(0, ROWS, lambda r: self.single(code.add(first, r)))
-        b.branch(done)
-        b.position_at_end(good)
-        self.store(first, result)
-        b.branch(done)
-        b.position_at_end(done)
+        some = code.call(f"llvm.vector.reduce.or.v{ROWS}i1", I1, b.and_(odd, there))
+        with b.if_else(some, likely=False) as (then, otherwise):
+            with then:
+                slow()
+            with otherwise:
+                good()
 
-    def group(self, first: Int, place: Int) -> None:
-        """Some rows, each folded to one vector of the scratch memory."""
+    def group(self, first: Int, place: Int, last: Int) -> None:
+        """Some rows of a block, each folded to one vector of the scratch memory; behind the last one it again."""
         code = self.code
-        starts = [
-            code.at(self.source, code.mul(code.add(first, r), self.step)) for r in range(_GROUP)
-        ]
+        numbers = [code.add(first, code.least(code.add(place, r), last)) for r in range(_GROUP)]
+        starts = [code.at(self.source, code.mul(number, self.step)) for number in numbers]
 
         def turn(i: Int, *values: Value) -> list[Value]:
             at = code.mul(i, 4)
@@ -147,19 +196,19 @@ class _Rows:
         lane = code.b.extract_element(bits, constant(I32, 0))
         code.store(lane, self.out, code.mul(number, self.out_step))
 
-    def store(self, first: Int, result: Value) -> None:
-        """Sixteen results."""
+    def store(self, first: Int, count: Int, result: Value, there: Value) -> None:
+        """The results of a block."""
         code, b = self.code, self.code.b
         bits = lanes.store_float(code, result, _FP32)
         target = code.at(self.out, code.mul(first, self.out_step))
-        adjacent, apart, done = (b.append_basic_block(n) for n in ("adjacent", "apart", "done"))
-        b.cbranch(code.compare("==", self.out_step, 4), adjacent, apart)
-        b.position_at_end(adjacent)
-        code.store(bits, target)
-        b.branch(done)
-        b.position_at_end(apart)
-        for lane in range(ROWS):
-            value = b.extract_element(bits, constant(I32, lane))
-            code.store(value, target, code.mul(self.out_step, lane))
-        b.branch(done)
-        b.position_at_end(done)
+        with b.if_else(code.compare("==", self.out_step, 4)) as (adjacent, apart):
+            with adjacent:
+                code.call(f"llvm.masked.store.v{ROWS}i32.p0", VOID, bits, target, there)
+            with apart:
+                code.store(bits, self.scratch)
+
+                def one(lane: Int) -> None:
+                    value = code.load(I32, self.scratch, code.mul(lane, 4))
+                    code.store(value, target, code.mul(lane, self.out_step))
+
+                code.loop(0, count, one)
