@@ -1,4 +1,4 @@
-"""What every test runs under: a cache of its own that the workers share, and the IR verified after each pass."""
+"""What every test runs under: a cache of its own that the workers share, the IR verified after each pass, fixed examples."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, and no test that fails because others need the machine, too.
+settings.register_profile("dsalang", deadline=None, derandomize=True, database=None)
+settings.load_profile("dsalang")
 
 
 @pytest.fixture(scope="session", autouse=True)
