@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import hashlib
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -78,8 +79,6 @@ def canonical(source: KernelSource) -> str:
 
 
 def _canonical(source: KernelSource) -> str:
-    import astunparse  # takes long to import
-
     tree = copy.copy(source.tree)
     tree.decorator_list = []
     first = tree.body[0]
@@ -90,5 +89,19 @@ def _canonical(source: KernelSource) -> str:
         for node in walk(*tree.body)
         if isinstance(node, (ast.expr, ast.stmt))
     ]
-    text = str(astunparse.unparse(tree)).strip()
-    return f"{source.file}:{source.first_line}:{source.indent}\n{text}\n{' '.join(places)}"
+    return (
+        f"{source.file}:{source.first_line}:{source.indent}\n{_unparsed(tree)}\n{' '.join(places)}"
+    )
+
+
+def _unparsed(tree: ast.FunctionDef) -> str:
+    import astunparse  # takes long to import
+
+    with warnings.catch_warnings():
+        # it asks for names that Python 3.12 and 3.13 warn about; the user may have made errors of warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            return str(astunparse.unparse(tree)).strip()
+        except AttributeError:
+            # what is newer than astunparse, such as `match`: compiling says that kernels do not have it
+            return ast.dump(tree)
