@@ -32,7 +32,7 @@ from .model import Image, Template
 from .reader import Object, read_object
 
 CODE_ADDRESS = 0x10000
-VERSION = 3
+VERSION = 4
 MAX_GLUE_BYTES = 64 << 20
 ENTRY = "dsa_kernel"
 

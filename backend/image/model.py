@@ -35,7 +35,11 @@ class Template:
 
 @dataclass(frozen=True)
 class RingInfo:
-    """A ring of SRAM slots: slot k is at address + k * stride_bytes. `shape` and `fmt` describe the tile."""
+    """A ring of SRAM slots: slot k is at address + k * stride_bytes. `shape` and `fmt` describe the tile.
+
+    `turns`: a slot is last accessed before the ring has turned so often (1: the next slot is taken when this one has
+    been used, in the order of issue); 0 when unknown.
+    """
 
     label: str
     address: int
@@ -46,6 +50,7 @@ class RingInfo:
     fmt: str
     loc: Loc | None
     kept: str = ""
+    turns: int = 0
 
 
 @dataclass(frozen=True)

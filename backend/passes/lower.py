@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from .. import formats
-from ..dialects.dsa import RingOp
+from ..dialects.dsa import HeldOp, RingOp
 from ..dialects.locations import from_ir
 from ..dialects.tile import ints
 from ..errors import InternalError, Loc
@@ -105,7 +105,16 @@ def _ring_info(op: RingOp, target: Target) -> RingInfo:
         fmt=op.fmt.data,
         loc=from_ir(op.location),
         kept=op.kept.data if op.kept is not None else "",
+        turns=_turns(op),
     )
+
+
+def _turns(ring: RingOp) -> int:
+    """For how many turns of a ring a slot is in use."""
+    slots = [
+        use.operation for acquire in ring.result.uses for use in acquire.operation.results[0].uses
+    ]
+    return 1 + max((op.age.value.data for op in slots if isinstance(op, HeldOp)), default=0)
 
 
 def _attribute(kernel: func.FuncOp, name: str) -> Attribute | None:

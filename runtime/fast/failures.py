@@ -43,7 +43,7 @@ def failure(worker: Worker, status: Status) -> BaseException:
 def reference_state(worker: Worker, template: int = -1) -> CoreState:
     """The core as the reference engine's functions see it."""
     state = CoreState(worker.image, worker.args, worker.hbm, Clocks(), False, False)
-    state.sram = worker.sram[: worker.image.sram_bytes]
+    state.sram = worker.scratchpad.unfolded()
     engine = worker.rows[template].engine if template >= 0 else Engine.CORE
     state.current = Current(engine, 0, template)
     return state

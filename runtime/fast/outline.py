@@ -39,6 +39,7 @@ class Outline(NamedTuple):
         machine: figures of the target, by name (`_machine`).
         fixed: of an image with a static schedule when each core is done, else nothing.
         grid: the only one that the image is for, nothing where it is for any.
+        shared: rings whose slots share a place (`sharing.Shared`).
     """
 
     name: str
@@ -53,6 +54,7 @@ class Outline(NamedTuple):
     machine: Mapping[str, int]
     fixed: Sequence[int]
     grid: Sequence[int]
+    shared: Sequence[Sequence[int]]
 
     def pack(self) -> bytes:
         """As bytes."""
@@ -66,6 +68,8 @@ class Outline(NamedTuple):
 
 def outline_of(image: Image, target: Target, rows: Sequence[Row], taker: Sequence[int]) -> Outline:
     """The outline of an image."""
+    from dsalang._backend.llvm.host.sharing import shared_slots  # not loaded with an outline
+
     names = ("kind", "engine", "sem", "issue", "cycles", "work", "address")
     return Outline(
         image.name,
@@ -80,6 +84,7 @@ def outline_of(image: Image, target: Target, rows: Sequence[Row], taker: Sequenc
         _machine(target),
         image.timing.cycles if image.timing else (),
         image.timing.grid if image.timing else (),
+        shared_slots(image),
     )
 
 

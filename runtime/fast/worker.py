@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from dsalang._backend.llvm.host.abi import Slot
 
-from ..memory import GARBAGE
 from ..memory import Memory as Hbm
 from . import services
 from .context import POLL_WORK, Entry, Status
+from .scratchpad import Scratchpad
 from .simulator import Memory
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from .engine import Options, Program
     from .plan import Row
 
-_LINE = 64
-
 
 class Worker:
     """A core of an image, used for one run after the other. `start` comes before a run, `check` after it."""
@@ -35,10 +33,8 @@ class Worker:
     def __init__(self, program: Program, memory: Memory, simulate: int) -> None:
         self.program, self.memory = program, memory
         size = program.outline.sram_bytes
-        # Later runs find what the one before left: filling megabytes takes longer than many kernels run, and it is
-        # the reference engine that finds reads of what nobody wrote.
-        self.sram = _aligned(max(1, size))
-        self.sram.fill(GARBAGE)
+        self.scratchpad = Scratchpad(size, program.outline.shared)
+        self.sram = self.scratchpad.data
         self._coroutine: Generator[int, int, None] = services.serve(self)
         self._callback = services.callback(self._coroutine)
         words = memory.start
@@ -47,6 +43,8 @@ class Worker:
         words[Entry.SERVICE] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         words[Entry.BUDGET] = POLL_WORK
         words[Slot.SRAM_BYTES] = size
+        words[Slot.PLACES] = self.scratchpad.places.__array_interface__["data"][0]
+        words[Slot.PLACE_BITS] = self.scratchpad.place_bits
         self.core = 0
         self.error: BaseException | None = None
         self.prints: list[str] = []
@@ -114,10 +112,3 @@ class Worker:
         """The launch's memory."""
         assert self._hbm is not None
         return self._hbm
-
-
-def _aligned(size: int) -> npt.NDArray[np.uint8]:
-    """Bytes that start at a cache line: vectors across two of them take twice as long."""
-    raw = np.empty(size + _LINE, np.uint8)
-    start = -int(raw.__array_interface__["data"][0]) % _LINE
-    return raw[start : start + size]

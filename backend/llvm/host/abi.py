@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-SRAM_ALIGN_BYTES = 64
-"""Where `sram` should start, a cache line: units work at any address, but vectors that cross lines take twice as long."""
+LINE_BYTES = 64
+"""A cache line. `sram` should start at one: units work at any address, but vectors that cross lines take twice as long."""
 
 
 class Slot(IntEnum):
@@ -31,6 +31,8 @@ class Slot(IntEnum):
     WRITTEN_BYTES = 9  # out, DMA: bytes that went to HBM (payload)
     SEGMENT = 10  # out, DMA: number of the segment that was touched last, -1 for none
     ARGUMENTS = 11  # address of the kernel's arguments, one i64 each
+    PLACES = 12  # address of a table: what to add to an SRAM address, per granule (`sharing.py`) and beyond the last one
+    PLACE_BITS = 13  # binary logarithm of the granule; 63 where all addresses are as they are: all entries are the first one
     SIZE = 16
 
 

@@ -14,6 +14,7 @@ from . import dma, dma_list, mma, reduce, scan, take, vexec
 from .abi import Fault
 from .build import I64, PTR, constant
 from .host import Host, this_host
+from .sharing import granule, shared_slots
 from .unit import Spec, Unit
 
 EMITTERS: dict[str, Callable[[Unit], None]] = {
@@ -61,12 +62,14 @@ def emit_unit(
         image.sram_bytes,
         target,
         host or this_host(),
+        granule(shared_slots(image)),
     )
     function = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, PTR]), name)
     # callers gain nothing from its body, and scratch memory of many units must not add up in one frame
     function.attributes.add("noinline")
     unit = Unit(function, spec)
     unit.check_operands()
+    unit.place_slots()
     _versions(unit, emitter, [n for n in spec.open if _decides(instruction.op, n)], {})
     unit.end()
     if instruction.op in _MOVES and not unit.looped:

@@ -31,6 +31,7 @@ class Spec:
         fields: the complete fields of the instruction.
         open: names of the fields that come at run time, in operand order.
         program: the vector program of a vexec.
+        granule: bytes of SRAM per entry of the table of places (`sharing.py`), 0 where there is none.
     """
 
     op: str
@@ -41,6 +42,7 @@ class Spec:
     sram_bytes: int
     target: Target
     host: Host
+    granule: int = 0
 
 
 @dataclass
@@ -116,6 +118,26 @@ class Unit(Code):
         note = helpers.operand_fault(self.module)
         self.b.ret(self.b.call(note, [self.context, self.values, table]))
         self.b.position_at_end(fine)
+
+    def place_slots(self) -> None:
+        """Turn SRAM addresses that come at run time into those where the host has the bytes.
+
+        Bounds are checked afterwards, so that whatever the table says, no access leaves the memory. Addresses that are known
+        now are in rings of one slot.
+        """
+        granule = self.spec.granule
+        if not granule:
+            return
+        fields, last = BY_NAME[self.spec.op].by_name, -(-self.spec.sram_bytes // granule)
+        table: Value = None
+        for text, address in self._open.items():
+            if not (fields[text.partition(".")[0]].role or "").startswith("sram_"):
+                continue
+            if table is None:
+                table = self.b.inttoptr(self.load(I64, self.context, 8 * Slot.PLACES), PTR)
+            number = self.b.lshr(address, constant(I64, granule.bit_length() - 1))
+            number = self.math("umin", number, constant(I64, last))
+            self._open[text] = self.b.add(address, self.load(I64, table, self.mul(number, 8)))
 
     # Faults and results
 

@@ -1,0 +1,54 @@
+"""Slots that can be one place for whoever runs instructions in the order of issue, one after the other.
+
+A ring has several slots so that engines can work at the same time. An emulator that executes an instruction when it is
+issued is done with a slot when the ring turns to the next; with all slots in one place, the tiles that
+it works on stay in the host's first cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from .abi import LINE_BYTES
+
+if TYPE_CHECKING:  # a launch that finds its host code loads no images
+    from ...image.model import Image, RingInfo
+
+
+class Shared(NamedTuple):
+    """A ring whose slots may all be where its first one is."""
+
+    address: int
+    slots: int
+    stride_bytes: int
+
+    @property
+    def end(self) -> int:
+        """One past the last byte."""
+        return self.address + self.slots * self.stride_bytes
+
+
+def shared_slots(image: Image) -> tuple[Shared, ...]:
+    """Rings of the image whose slots may share a place: nobody looks back at an earlier slot, or shares the memory."""
+    found = []
+    for ring in image.rings:
+        several = ring.slots > 1 and ring.turns == 1 and not ring.kept
+        aligned = ring.address % LINE_BYTES == 0 and ring.stride_bytes % LINE_BYTES == 0
+        apart = not any(_overlap(ring, other) for other in image.rings if other is not ring)
+        if several and aligned and apart:
+            found.append(Shared(ring.address, ring.slots, ring.stride_bytes))
+    return tuple(found)
+
+
+def granule(shared: Sequence[Sequence[int]]) -> int:
+    """The largest power of two of which all addresses and strides of the rings are multiples; 0 without rings."""
+    bits = 0
+    for address, _, stride in shared:
+        bits |= address | stride
+    return bits & -bits
+
+
+def _overlap(a: RingInfo, b: RingInfo) -> bool:
+    ends = [ring.address + ring.slots * ring.stride_bytes for ring in (a, b)]
+    return a.address < ends[1] and b.address < ends[0]
