@@ -91,7 +91,8 @@ class Layout:
         self.labels = len(outline.arguments) + max(1, segments)
         self.traffic = self.state + len(_FIELDS)
         self.arrays: dict[str, int] = {}
-        at = self.traffic + 2 * self.labels
+        self.history = self.traffic + 2 * self.labels
+        at = self.history + len(outline.arguments)
         for name, values in arrays.items():
             self.arrays[name] = at
             at += max(1, values.size)
@@ -144,6 +145,7 @@ class Memory:
         self.start[Entry.TRACE_END] = trace + 8 * timing.RECORD * BATCH
         self.start[Entry.LOG_END] = trace + self.log.nbytes
         self.start[Entry.TRAFFIC] = self.pointer(layout.traffic)
+        self.start[abi.Slot.HISTORY] = self.pointer(layout.history)
         self.reset()
 
     def set_noise(self, seed: int, core: int) -> None:

@@ -180,6 +180,8 @@ class Machine:
         self.context[Slot.SEGMENT_COUNT] = len(self.arrays)
         self.context[Slot.SRAM_BYTES] = self.sram.size
         self.context[Slot.ARGUMENTS] = self.arguments.ctypes.data
+        self.history = np.zeros_like(self.arguments)
+        self.context[Slot.HISTORY] = self.history.ctypes.data
         self.values = np.array([_signed(v) for v in case.open.values()] or [0], np.int64)
 
     @property

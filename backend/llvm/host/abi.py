@@ -33,7 +33,10 @@ class Slot(IntEnum):
     ARGUMENTS = 11  # address of the kernel's arguments, one i64 each
     PLACES = 12  # address of a table: what to add to an SRAM address, per granule (`sharing.py`) and beyond the last one
     PLACE_BITS = 13  # binary logarithm of the granule; 63 where all addresses are as they are: all entries are the first one
-    SIZE = 16
+    HISTORY = 14  # address of an array: per kernel argument, the HBM address of the latest load through it
+    AHEAD = 15  # address in the host's memory where the next tile to be loaded probably is, what has been fetched left out
+    AHEAD_BYTES = 16  # bytes of it that are worth fetching beforehand
+    SIZE = 20
 
 
 class Segment(IntEnum):

@@ -122,8 +122,13 @@ def _move(
     if kind is _Kind.ROW and past is not False:
         function = helpers.stream(unit.module, unit.host.vector_bytes)
         unit.b.call(function, [target, source, bytes_, flag])
-    elif kind is _Kind.ROW:
+    elif kind is _Kind.ROW and isinstance(sizes[-1], int) and sizes[-1] * box.width < _STREAM_ROW:
         unit.copy(target, source, bytes_)
+    elif kind is _Kind.ROW:
+        # the C library copies rows of less than a page backwards, where they start in the same place of a page: that waits
+        function = copies.rows(unit.module, unit.host.vector_bytes)
+        nowhere = constant(I64, 0)
+        unit.b.call(function, [target, nowhere, source, nowhere, constant(I64, 1), bytes_, flag])
     elif kind is _Kind.ROWS:
         function = copies.rows(unit.module, unit.host.vector_bytes)
         lead = [unit.i64(row[0]) for row in steps]

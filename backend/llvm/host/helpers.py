@@ -12,6 +12,11 @@ from .build import I1, I8, I32, I64, PTR, VOID, Code, Text, Value, constant, vec
 _PIECE = 16
 """Bytes of the smallest vector."""
 
+_WORTH_FETCHING = 1024
+"""Bytes of a load whose successor is fetched beforehand."""
+_NEAR = 1 << 20
+"""Bytes between a load and the next one, at most, for a guess to make sense."""
+
 PAIR = ir.LiteralStructType([I64, I64])
 
 
@@ -136,6 +141,7 @@ def open_hbm(module: ir.Module) -> ir.Function:
         reasons.append((reason, b.block))
         b.cbranch(b.and_(within, allowed), good, bad)
         b.position_at_end(good)
+        _look_ahead(code, context, argument, low, bytes_, writes, delta)
         b.ret(b.insert_value(Text(PAIR, "zeroinitializer"), delta, 1))
         b.position_at_end(bad)
         why = b.phi(I64)
@@ -146,6 +152,37 @@ def open_hbm(module: ir.Module) -> ir.Function:
         b.ret(b.insert_value(Text(PAIR, "zeroinitializer"), why, 0))
 
     return helper(module, "dsa.open", PAIR, [PTR, I64, I64, I64, I64], body)
+
+
+def _look_ahead(
+    code: Code,
+    context: Value,
+    argument: Value,
+    low: Value,
+    bytes_: Value,
+    writes: Value,
+    delta: Value,
+) -> None:
+    """Guess where the next load is: as far from this one as this one is from the one before through its argument.
+
+    Vector instructions bring it near while they compute (`vexec.py`). Small loads, and those whose rows are apart in
+    HBM, are not worth it.
+    """
+    b = code.b
+    known = code.both(code.compare(">=", argument, 0), code.compare("==", writes, 0))
+    whole = code.compare("==", bytes_, code.load(I64, context, 8 * Slot.READ_BYTES))
+    large = code.compare(">=", bytes_, _WORTH_FETCHING)
+
+    def guess() -> None:
+        place = b.inttoptr(code.load(I64, context, 8 * Slot.HISTORY), PTR)
+        step = b.sub(low, code.load(I64, place, code.mul(argument, 8)))
+        code.store(low, place, code.mul(argument, 8))
+        near = b.icmp_unsigned("<", b.add(step, constant(I64, _NEAR)), constant(I64, 2 * _NEAR))
+        _put(code, context, Slot.AHEAD, b.add(b.add(low, delta), step))
+        moves = code.both(near, code.compare("!=", step, 0))
+        _put(code, context, Slot.AHEAD_BYTES, code.select(moves, bytes_, 0))
+
+    code.when(code.both(known, code.both(whole, large)), guess)
 
 
 def fill(module: ir.Module, lanes: int) -> ir.Function:

@@ -16,6 +16,8 @@ from ...isa.table import MAX_VECTOR_DIMS
 from ...isa.vprog import CONST, IN, INDEX, OUT, SCALAR, MicroOp, VectorProgram
 from ...numerics.nan import canonical_sources
 from . import lanes, ops
+from .abi import LINE_BYTES
+from .ahead import Fetch
 from .build import Bool, Int, Value, constant, list_constant, vector
 from .ops import Register
 from .unit import Unit
@@ -172,6 +174,7 @@ class _Vexec:
             self._run(nodes, _PER_VECTOR, space, at, i, mask)
 
         def full(i: Int) -> None:
+            fetch.line(unit.mul(i, LINE_BYTES // count))
             self._run(nodes, _PER_VECTOR, space, at, i, None)
 
         if not isinstance(size, int):
@@ -181,7 +184,9 @@ class _Vexec:
         small = sum(node.level == _PER_VECTOR for node in nodes) <= _PEELED_OPS
         # a tail of one element is always apart: its mask must be known for what it is (see `walk`)
         if small or whole == 0 or size - whole < 2:
+            fetch = Fetch(unit, whole // count)
             unit.loop(0, whole, full, step=count)
+            fetch.end()
             if whole < size:
                 masked(whole)
         else:
