@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .plan import Row
 
-FORMAT = 3
+FORMAT = 4
 """How outlines are written; part of the key of the files that hold one."""
 
 

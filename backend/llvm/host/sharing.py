@@ -30,7 +30,12 @@ class Shared(NamedTuple):
 
 
 def shared_slots(image: Image) -> tuple[Shared, ...]:
-    """Rings of the image whose slots may share a place: nobody looks back at an earlier slot, or shares the memory."""
+    """Rings of the image whose slots may share a place: nobody looks back at an earlier slot, or shares the memory.
+
+    A static schedule issues instructions in another order than the program's, so there are none.
+    """
+    if image.timing is not None:
+        return ()
     found = []
     for ring in image.rings:
         several = ring.slots > 1 and ring.turns == 1 and not ring.kept
