@@ -121,7 +121,7 @@ def _at_a_line(array: Any) -> Any:
 
 
 def big_add_case(n: int) -> Case:
-    """Chunks of a long vector, in blocks so small that a core's SRAM fits the first cache of the host."""
+    """Chunks of a long vector, in blocks so small that three of them fit the first cache of the host."""
     arrays = [_at_a_line(a) for a in (normal(n), normal(n), np.empty(n, np.float32))]
     chunk = n // 16
     return Case("add_chunks", (16,), (*arrays, n), {"CHUNK": chunk, "BLOCK": 1024})
@@ -141,10 +141,3 @@ def big_matmul_case(kind: Any) -> Case:
     meta = {"K": size, "BM": rows, "BN": columns}
     args = (a, b, np.empty((size, size), kind), size)
     return Case("matmul_panels", (size // rows,), args, meta, num_stages=1)
-
-
-def host_like() -> Any:
-    """A machine of two cores whose SRAM fits the first cache of a host's core."""
-    from dsalang._backend.target import Target
-
-    return replace(Target.by_name("edge-server"), cores=2, sram_bytes=12 * 1024)
