@@ -13,8 +13,9 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, cast
 
-from xdsl.dialects.builtin import UNKNOWN_LOC
-from xdsl.ir import Attribute, Operation, OpResult, Region, SSAValue
+from typing_extensions import Self
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.ir.core import SSAValues
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -31,6 +32,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from .attributes import segment_starts, segments
 
+_NOTHING: Mapping[str, Attribute] = {}
 _SEGMENTS = AttrSizedOperandSegments.attribute_name
 
 Values = Sequence[SSAValue | Sequence[SSAValue] | None]
@@ -74,19 +76,49 @@ class DialectOp(IRDLOperation, metaclass=_ByClass):
             elif entry is not None:
                 values.append(cast(SSAValue, entry))
             sizes.append(len(values) - before)
-        self.operands = values
         types: list[Attribute] = []
         for type_ in result_types:
             types += type_ if isinstance(type_, (list, tuple)) else (type_,)
-        self.results = SSAValues(OpResult(type_, self, k) for k, type_ in enumerate(types))
-        self.properties = {k: v for k, v in (properties or {}).items() if v is not None}
+        given = {k: v for k, v in (properties or {}).items() if v is not None}
         if self.SEGMENTED:
-            self.properties[_SEGMENTS] = segments(tuple(sizes))
-        self.attributes = {}
-        self.location = UNKNOWN_LOC
+            given[_SEGMENTS] = segments(tuple(sizes))
+        self._build(values, types, given, {}, UNKNOWN_LOC, regions)
+
+    def _build(
+        self,
+        operands: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        properties: dict[str, Attribute],
+        attributes: dict[str, Attribute],
+        location: LocationAttr,
+        regions: Sequence[Region],
+    ) -> None:
+        self.operands = operands
+        self.results = SSAValues([OpResult(type_, self, k) for k, type_ in enumerate(result_types)])
+        self.properties = properties
+        self.attributes = attributes
+        self.location = location
         self.regions = ()
         for region in regions:
             self.add_region(region)
+
+    @classmethod
+    def create(
+        cls,
+        *,
+        operands: Sequence[SSAValue] = (),
+        result_types: Sequence[Attribute] = (),
+        properties: Mapping[str, Attribute] = _NOTHING,
+        attributes: Mapping[str, Attribute] = _NOTHING,
+        location: LocationAttr | None = None,
+        successors: Sequence[Block] = (),
+        regions: Sequence[Region] = (),
+    ) -> Self:
+        """Build an operation from all its operands and result types, however they are named."""
+        op = cls.__new__(cls)
+        where = UNKNOWN_LOC if location is None else location
+        op._build(operands, result_types, dict(properties), dict(attributes), where, regions)
+        return op
 
     def __post_init__(self) -> None:
         """Nothing: xdsl fills in default values here."""

@@ -10,14 +10,16 @@ reshaped to or from a scalar.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from ..dialects import tile
+from ..dialects.attributes import i64_attribute
+from ..dialects.definition import operands_of
 from ..dialects.types import PtrType, element_type, shape_of, with_shape
 from ..isa.table import INVALID_OFFSET, MAX_DMA_DIMS
 from .access_analysis import Analysis, is_analysed, is_pointer
@@ -27,11 +29,14 @@ from .access_masks import Conjunct, Masks
 from .simplify import simplify
 from .simplify_emit import Emitter
 from .simplify_fold import float_constant, int_constant
-from .simplify_regions import terminator
+from .simplify_regions import erase, terminator
 
 Operand = SSAValue | list[SSAValue] | None
 
+_COMPUTED = frozenset((tile.MapOp, tile.SplatOp, tile.AddPtrOp, tile.PtrCastOp, *tile.VIEWS))
+"""Ops whose results have forms by those of their operands."""
 _MEMORY = (tile.LoadOp, tile.StoreOp, tile.AtomicOp)
+_REPLACED = frozenset((*_MEMORY, tile.PtrCastOp, tile.PrintOp))
 
 
 def access(module: ModuleOp) -> None:
@@ -46,10 +51,12 @@ def _access_function(function: func.FuncOp) -> None:
     block = function.body.block
     arguments: dict[SSAValue, int] = {a: n for n, a in enumerate(block.args) if is_pointer(a.type)}
     analysis = Analysis(arguments)
-    ops = tuple(function.body.walk())
+    ops = tile.operations(block)
     analyse_block(block, analysis, _needed(ops))
     replaced: list[tuple[Operation, SSAValue | None]] = []
     for op in ops:
+        if type(op) not in _REPLACED:
+            continue
         if isinstance(op, tile.LoadOp):
             replaced.append((op, _Access(op, op.ptr, op.mask, analysis).load(op)))
         elif isinstance(op, tile.StoreOp):
@@ -64,15 +71,14 @@ def _access_function(function: func.FuncOp) -> None:
         if value is not None:
             op.results[0].replace_all_uses_with(value)
     for op, _ in replaced:
-        assert op.parent is not None
-        op.parent.erase_op(op)
+        erase(op)
 
 
-def _needed(ops: tuple[Operation, ...]) -> set[SSAValue]:
+def _needed(ops: Sequence[Operation]) -> set[SSAValue]:
     """Pointers, masks, and the integer tiles that they depend on."""
     work: list[SSAValue] = []
     for op in ops:
-        work += [v for v in (*op.operands, *op.results) if is_pointer(v.type)]
+        work += [v for v in (*operands_of(op), *op.results) if is_pointer(v.type)]
         if isinstance(op, _MEMORY) and op.mask is not None:
             work.append(op.mask)
     needed: set[SSAValue] = set()
@@ -95,8 +101,8 @@ def _sources(value: SSAValue) -> Iterator[SSAValue]:
             yield from (terminator(r.block).operands[index] for r in op.regions)
         elif isinstance(op, scf.WhileOp):
             yield terminator(op.before_region.block).operands[index + 1]
-        elif isinstance(op, (tile.MapOp, tile.SplatOp, tile.AddPtrOp, tile.PtrCastOp, *tile.VIEWS)):
-            yield from op.operands
+        elif type(op) in _COMPUTED:
+            yield from operands_of(op)
     elif isinstance(value, BlockArgument):
         yield from _argument_sources(value)
 
@@ -144,7 +150,7 @@ class _Access:
         self.form = replace(form, shape=(1,), terms=(None,)) if self.scalar else form
         self.shape = self.form.shape
         self.base = self.math.value(form.const)
-        self.arg = IntegerAttr(form.arg, i64)
+        self.arg = i64_attribute(form.arg)
 
     def conjuncts(self) -> list[Conjunct] | None:
         """The mask as intervals, when the access can be a box."""

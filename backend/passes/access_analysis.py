@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerType, i64
+from xdsl.dialects.builtin import IntegerType, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ..dialects import tile
@@ -40,14 +40,14 @@ from .simplify_fold import int_constant
 
 def is_pointer(type_: Attribute) -> bool:
     """True for pointers and tiles of pointers."""
-    return isinstance(element_type(type_), PtrType)
+    return type(element_type(type_)) is PtrType
 
 
 def is_analysed(value: SSAValue) -> bool:
     """True for values that have a form of their own: pointers and integer tiles."""
-    if is_pointer(value.type):
-        return True
-    return isinstance(element_type(value.type), IntegerType) and shape_of(value.type) != ()
+    type_ = value.type
+    kind = type(element_type(type_))
+    return kind is PtrType or (kind is IntegerType and type(type_) is TensorType)
 
 
 def int_width(type_: Attribute) -> int:
@@ -225,7 +225,8 @@ class Analysis:
     def add(self, a: Form, b: Form, math: ScalarMath, sign: int = 1) -> Form:
         """a + sign * b."""
         const = math.add(a.const, b.const) if sign == 1 else math.sub(a.const, b.const)
-        b = scale(replace(b, const=0), sign, math)
+        if sign != 1:
+            b = scale(replace(b, const=0), sign, math)
         terms = tuple(
             self._add_terms(x, y, size, math)
             for x, y, size in zip(a.terms, b.terms, a.shape, strict=True)
@@ -284,7 +285,7 @@ class Analysis:
         fn = op.fn.data
         if fn == "select" and is_pointer(op.result.type):
             return self._select(op, math)
-        if not all(isinstance(element_type(a.type), IntegerType) for a in op.args):
+        if not isinstance(element_type(op.args[-1].type), IntegerType):
             return None
         if fn in ("iadd", "isub"):
             a, b = map(self.form, op.args)

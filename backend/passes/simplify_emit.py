@@ -24,12 +24,13 @@ from ..isa.vector_ops import BY_NAME as VECTOR_OPS
 
 
 class Emitter:
-    """Puts new ops into `block` before `before` (at the end when None)."""
+    """Puts new ops into `block` before `before` (at the end when None). What is there stays while it is in use."""
 
     def __init__(self, block: Block, before: Operation | None, location: LocationAttr) -> None:
         self.block = block
         self.before = before
         self.location = location
+        self._constants: dict[tuple[int, int], SSAValue] = {}
 
     @staticmethod
     def at(op: Operation) -> Emitter:
@@ -58,12 +59,14 @@ class Emitter:
 
     def constant(self, value: int | float, type_: Attribute) -> SSAValue:
         """A scalar constant; integers wrap to the type."""
-        attribute: Attribute
         if isinstance(type_, IntegerType):
-            attribute = wrapped_integer(int(value), type_)
-        else:
-            assert isinstance(type_, AnyFloat)
-            attribute = FloatAttr(float(value), type_)
+            key = (int(value), type_.width.data)
+            if key not in self._constants:
+                properties = {"value": wrapped_integer(key[0], type_)}
+                self._constants[key] = self._new(arith.ConstantOp, (), type_, properties)
+            return self._constants[key]
+        assert isinstance(type_, AnyFloat)
+        attribute = FloatAttr(float(value), type_)
         return self._new(arith.ConstantOp, (), type_, {"value": attribute})
 
     def filled(self, value: int | float, type_: Attribute) -> SSAValue:
