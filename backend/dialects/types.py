@@ -77,7 +77,7 @@ def element_type(type_: Attribute) -> Attribute:
 
 def shape_of(type_: Attribute) -> tuple[int, ...]:
     """The static shape of a tile; () for a scalar."""
-    return type_.get_shape() if type(type_) is TensorType else ()
+    return tuple([n.data for n in type_.shape.data]) if type(type_) is TensorType else ()
 
 
 @lru_cache(maxsize=4096)

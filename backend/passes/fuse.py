@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ..dialects import tile
+from ..dialects.definition import operands_of
 from ..dialects.types import shape_of
 from .fuse_build import build_fused
 from .fuse_graph import BlockGraph, Grouping
@@ -52,12 +53,13 @@ class _Fusion:
         self.cheap = CheapTiles()
         self.in_memory: set[SSAValue] = set()
         self.reads: dict[Operation, Reading] = {}
+        self.readers: dict[SSAValue, list[Operation]] = {}
         self.cluster: dict[Operation, int] = {}
 
     def run(self) -> None:
         """Find members, form clusters block by block, then build them from the outside in."""
         unfold_wide_walks(self.function, self.cheap)
-        ops = tuple(self.function.body.walk())
+        ops = tile.operations(self.function.body.block)
         for op in ops:
             self.cheap.is_cheap(op)
         forced = self._find_in_memory(ops)
@@ -68,20 +70,19 @@ class _Fusion:
                 or (elementwise and not self.cheap.is_cheap(op))
                 or is_scalar_float_map(op)
             ):
-                self.reads[op] = reading(op, self.cheap)
+                self._read(op)
         clusters: list[list[Operation]] = []
         for block in _blocks(self.function):
             for members in self._form_clusters(block):
                 self.cluster.update(dict.fromkeys(members, len(clusters)))
                 clusters.append(members)
-        readers = self._readers()
         built: dict[SSAValue, SSAValue] = {}
         for number, members in enumerate(clusters):
             outputs = [
                 op.results[0]
                 for op in members
                 if op.results[0] in self.in_memory
-                or any(r != number for r in readers.get(op.results[0], ()))
+                or any(self.cluster[r] != number for r in self.readers.get(op.results[0], ()))
             ]
             if outputs:
                 build_fused(members, outputs, self.cheap, built)
@@ -95,10 +96,11 @@ class _Fusion:
         forced: set[Operation] = set()
         work: list[SSAValue] = []
         for op in ops:
-            if not isinstance(op, (tile.MapOp, tile.SplatOp)) and not is_view(op):
-                work += op.operands
-            elif isinstance(op, (tile.MapOp, tile.SplatOp)) and not is_scalar_float_map(op):
-                work += [v for v in op.operands if not shape_of(v.type)]
+            if not isinstance(op, (tile.MapOp, tile.SplatOp)):
+                if not is_view(op):
+                    work += operands_of(op)
+            elif not is_scalar_float_map(op):
+                work += [v for v in operands_of(op) if not shape_of(v.type)]
         while work:
             value = work.pop()
             if value in self.in_memory:
@@ -114,12 +116,11 @@ class _Fusion:
                 self.cheap.kept.add(source)
         return forced
 
-    def _readers(self) -> dict[SSAValue, set[int]]:
-        found: dict[SSAValue, set[int]] = {}
-        for op, read in self.reads.items():
-            for leaf in read.leaves:
-                found.setdefault(leaf.value, set()).add(self.cluster[op])
-        return found
+    def _read(self, op: Operation) -> None:
+        """Take in a member."""
+        found = self.reads[op] = reading(op, self.cheap)
+        for leaf in found.leaves:
+            self.readers.setdefault(leaf.value, []).append(op)
 
     def _form_clusters(self, block: Block) -> list[list[Operation]]:
         """The clusters of a block, whose members have been brought together in it."""
@@ -134,7 +135,7 @@ class _Fusion:
                         grouping.try_merge(grouping.group[number], grouping.group[k])
         clusters = [sorted(m) for m in grouping.members.values() if graph.ops[m[0]] in self.reads]
         for members in clusters:
-            parts = cut(members, graph.ops, self.reads, self.in_memory)
+            parts = cut(members, graph.ops, self.reads, self.readers, self.in_memory)
             if len(parts) > 1:
                 grouping.split(grouping.group[members[0]], parts)
         order = grouping.order()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from xdsl.ir import Block, Operation, SSAValue
 
 from ..dialects import tile
+from ..dialects.definition import operands_of
 from .simplify_dead import READS
 from .simplify_motion import ANY_MEMORY, memory_of
 
@@ -28,14 +29,12 @@ class BlockGraph:
 
     def __init__(self, block: Block, reads: Reads, groups: Sequence[int] | None) -> None:
         self.ops = [op for op in block.ops if op is not block.last_op]
-        self.number = {op: k for k, op in enumerate(self.ops)}
+        self.number: dict[Operation | Block, int] = {op: k for k, op in enumerate(self.ops)}
         self.before: list[set[int]] = [set() for _ in self.ops]
         for k, op in enumerate(self.ops):
             values = reads(op)
             for value in _all_operands(op) if values is None else values:
-                source = (
-                    self.number.get(value.owner) if isinstance(value.owner, Operation) else None
-                )
+                source = self.number.get(value.owner)
                 if source is not None:
                     self.before[k].add(source)
         self._order_effects(groups)
@@ -87,8 +86,8 @@ def _nested(op: Operation, kinds: tuple[type[Operation], ...]) -> list[Operation
 def _all_operands(op: Operation) -> Iterable[SSAValue]:
     """Operands of an op and of everything nested in it."""
     if not op.regions:
-        return op.operands
-    return [value for inner in op.walk() for value in inner.operands]
+        return operands_of(op)
+    return [value for inner in op.walk() for value in operands_of(inner)]
 
 
 class Grouping:

@@ -5,7 +5,7 @@ A part is a run of the cluster's members in program order, so cutting keeps the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from xdsl.dialects import arith, func, scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -29,31 +29,36 @@ def cut(
     members: Sequence[int],
     ops: Sequence[Operation],
     reads: Mapping[Operation, Reading],
+    readers: Mapping[SSAValue, Sequence[Operation]],
     in_memory: set[SSAValue],
 ) -> list[list[int]]:
-    """The members (numbers of ops, in order) as runs that a vector program can hold."""
-    inside = {ops[k].results[0] for k in members}
+    """The members (numbers of ops, in order) as runs that a vector program can hold.
+
+    `readers` are the ops that read a value, one entry for each of their leaves.
+    """
     uses: dict[SSAValue, int] = {}
-    outside = set(in_memory)
+    outside: set[SSAValue] = set()
     member_ops = {ops[k] for k in members}
-    for op, read in reads.items():
-        for leaf in read.leaves:
-            if leaf.value in inside:
-                if op in member_ops:
-                    uses[leaf.value] = uses.get(leaf.value, 0) + 1
-                else:
-                    outside.add(leaf.value)
+    for member in member_ops:
+        value = member.results[0]
+        found = readers.get(value, ())
+        inside = sum(op in member_ops for op in found)
+        if inside:
+            uses[value] = inside
+        if inside < len(found) or value in in_memory:
+            outside.add(value)
     parts: list[list[int]] = []
-    rest = list(members)
-    while rest:
-        count = _longest_run([ops[k] for k in rest], reads, outside, uses)
-        parts.append(rest[:count])
-        rest = rest[count:]
+    start = 0
+    while start < len(members):
+        rest = (ops[members[at]] for at in range(start, len(members)))
+        count = _longest_run(rest, reads, outside, uses)
+        parts.append(list(members[start : start + count]))
+        start += count
     return parts
 
 
 def _longest_run(
-    members: Sequence[Operation],
+    members: Iterable[Operation],
     reads: Mapping[Operation, Reading],
     outside: set[SSAValue],
     uses: Mapping[SSAValue, int],

@@ -13,6 +13,7 @@ from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue
 
 from ..dialects import tile
+from ..dialects.definition import operands_of
 from ..dialects.types import shape_of
 from ..isa.table import MAX_VECTOR_DIMS
 from .fuse_walks import CheapTiles, Place, is_view, own_place, space_of, through_views
@@ -21,10 +22,12 @@ from .simplify_emit import Emitter
 
 def unfold_wide_walks(function: func.FuncOp, cheap: CheapTiles) -> None:
     """Rewrite the operands of a function's ops that walk more dims than the vector engine has."""
-    for op in tuple(function.body.walk()):
+    for op in tile.operations(function.body.block):
         if is_view(op):
             continue
-        for index, value in enumerate(op.operands):
+        for index, value in enumerate(operands_of(op)):
+            if len(shape_of(value.type)) <= MAX_VECTOR_DIMS:
+                continue
             if len(space_of(value)) > MAX_VECTOR_DIMS and is_view(value.owner):
                 spread = _spread(op, value, cheap)
                 if spread is not None:

@@ -19,6 +19,8 @@ from ..isa.vector_ops import BY_NAME as VECTOR_OPS
 from ..isa.vector_ops import CHEAP
 from .access_slices import unit_reshape
 
+_ABSORBED = frozenset((tile.ExpandDimsOp, tile.BroadcastOp, tile.PermuteOp))
+
 Place = tuple[int | None, ...]
 
 CHEAP_OPS = 2
@@ -38,7 +40,7 @@ class Leaf:
 
 def is_view(op: Operation | Block) -> bool:
     """True for views that an elementwise user absorbs."""
-    if isinstance(op, (tile.ExpandDimsOp, tile.BroadcastOp, tile.PermuteOp)):
+    if type(op) in _ABSORBED:
         return True
     if not isinstance(op, tile.ReshapeOp):
         return False
