@@ -4,6 +4,7 @@ longer than the rest of making a kernel.
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import re
 import types
@@ -19,6 +20,20 @@ def written_lines(function: types.FunctionType) -> list[str] | None:
     code = function.__code__
     linecache.checkcache(code.co_filename)
     return block_of(linecache.getlines(code.co_filename, function.__globals__), code)
+
+
+def shown_as(function: types.FunctionType) -> str:
+    """The file name under which `linecache` has the text of a function that `inspect` finds.
+
+    Python 3.14 keeps what was typed at the prompt or given to `python -c` by code, not by name.
+    """
+    file = function.__code__.co_filename
+    if linecache.getlines(file, function.__globals__):
+        return file
+    lines, _ = inspect.findsource(function)
+    name = "<python -c>" if file == "<string>" else file
+    linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
+    return name
 
 
 def block_of(lines: Sequence[str], code: types.CodeType) -> list[str] | None:

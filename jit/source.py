@@ -20,7 +20,7 @@ from .builtin import Builtin
 from .constexpr import ConstexprFunction, constexpr
 from .dtypes import dtype, pointer_type
 from .executed import executed_source, is_foreign
-from .lines import written_lines
+from .lines import shown_as, written_lines
 from .prompt import typed_source
 from .syntax import children
 
@@ -95,6 +95,7 @@ class KernelSource:
             if foreign:
                 raise OSError("the text of another module of that name")
             lines, first = inspect.getsourcelines(function)
+            file = shown_as(function)
         except (OSError, TypeError, SyntaxError, IndexError):
             found = typed_source(function) or executed_source(function)
             if found is None:

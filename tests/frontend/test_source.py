@@ -223,6 +223,22 @@ def test_text_of_python_c_is_not_taken_for_that_of_exec():
     assert done.stdout.strip() == "refused"
 
 
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="Python forgets the text")
+def test_errors_show_lines_of_python_c():
+    code = "\n".join(
+        (
+            "import numpy as np, dsalang as dsa",
+            "@dsa.jit",
+            "def k(x):",
+            "    dsa.store(x, nothing)",
+            "k[(1,)](np.zeros(1))",
+        )
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ":4:18: 'nothing' is not defined" in done.stderr
+    assert "dsa.store(x, nothing)\n                     ^" in done.stderr
+
+
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated at once")
 def test_annotations_with_names_that_do_not_exist_yet():
     text = "def k(x: nowhere, n: tl.constexpr, m: later.constexpr):\n    pass\n"
