@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -40,13 +41,21 @@ def modules() -> dict[str, ModuleType]:
 
 def _module(name: str, members: Mapping[str, Any], doc: str) -> ModuleType:
     module = ModuleType(name, doc)
-    module.__spec__ = ModuleSpec(
-        name, None, is_package=True
-    )  # `importlib.util.find_spec` asks for it
+    module.__spec__ = ModuleSpec(name, _Members(members), is_package=True)
     module.__dict__.update(members)
     module.__path__ = []  # so that submodules are looked for
     module.__dsalang__ = True  # type: ignore[attr-defined]
     return module
+
+
+class _Members(Loader):
+    """Makes a module anew from its spec, as some libraries do in place of importing it."""
+
+    def __init__(self, members: Mapping[str, Any]) -> None:
+        self._members = members
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__.update(self._members)
 
 
 def _builtins_of(module: Any) -> dict[str, Any]:
