@@ -192,7 +192,7 @@ def test_odd_functions_never_break_the_parser(first, capsys):
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
         space = {"tl": tl, "helper": helper}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
+            warnings.simplefilter("ignore")  # of odd code
             try:
                 exec(compile(text, name, "exec"), space)
             except SyntaxError:
