@@ -357,8 +357,9 @@ def launches(report: Report) -> None:
     kernel = ours()["add"]
     args = add_case(1024, 1024).args
     kernel[(1,)](*args, BLOCK=1024)
+    report_of_one = kernel[(1,)](*args, BLOCK=1024)
     real = engine.Launch.run
-    engine.Launch.run = lambda self: None  # type: ignore[method-assign, assignment, return-value]
+    engine.Launch.run = lambda self: report_of_one  # type: ignore[method-assign]
     try:
         kernel._launches.clear()
         kernel[(1,)](*args, BLOCK=1024)

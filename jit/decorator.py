@@ -3,59 +3,37 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import inspect
-import re
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, overload
 
-from dsalang._backend.errors import LaunchError, UnknownTripsError, UserError
+from dsalang._backend.errors import LaunchError, UserError
 
 from . import devices, knobs
 from . import resident as residency
-from .annotations import signature_of
-from .arguments import Arguments, bind, classify
+from .arguments import Arguments
+from .asked import Defaults
 from .clock import finished
-from .depends import dependencies
+from .described import Described
+from .images import Images
 from .interpret import session
 from .interpret.errors import fail
-from .launch import Grid, grid_of, run_interpreted
+from .launch import Grid, run_interpreted
+from .launcher import Launcher, told
 from .machine import resolve
 from .mock_tensor import MockTensor
-from .repeat import Guard, call_key, kept
-from .schedule import Request, check_deadline, compiled_grid, fixed
-from .source import EMPTY, KernelSource
-from .specialize import Specialization, from_signature, specialize
+from .repeat import Remembered, call_key
+from .schedule import Request, check_deadline
+from .source import EMPTY
+from .specialize import Specialization
 
 if TYPE_CHECKING:
-    from dsalang._backend.image.model import Image
     from dsalang._backend.target import Target
     from dsalang._runtime.device import Device
     from dsalang._runtime.profile import Profile
-    from dsalang._runtime.residency import Sram
 
     from .compiled import CompiledKernel
-
-GPU_OPTIONS = (
-    "num_warps", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "matrix_instr_nonkdim", "kpack",
-    "launch_cooperative_grid", "launch_pdl", "extern_libs", "sanitize_overflow",
-)  # fmt: skip
-"""Keyword arguments of launches that Triton takes and that change nothing here."""
-
-LAUNCH_OPTIONS = (
-    "target", "num_stages", "timeline", "schedule", "deadline_us", "stream", "resident",
-    *GPU_OPTIONS,
-)  # fmt: skip
-"""Keyword arguments of a launch that are not the kernel's."""
-
-_REMEMBERED = 512
-"""Launches of a kernel that are kept ready."""
-
-_IGNORED = ("noinline", "debug", "version", "repr", "launch_metadata")
 
 
 @overload
@@ -95,20 +73,13 @@ def jit(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 def _make(function: Callable[..., Any], options: Mapping[str, Any]) -> JITFunction:
     if isinstance(function, JITFunction):
         function = function.fn
-    known = ("interpret", "num_stages", "do_not_specialize", "do_not_specialize_on_alignment",
-             "schedule", "deadline_us", "resident", *_IGNORED)  # fmt: skip
-    for name in options:
-        if name not in known:
-            raise LaunchError(
-                f"dsa.jit has no option {name!r}", hint=f"options are {', '.join(known)}"
-            )
     try:
         return JITFunction(function, options)
     except UserError as error:
         raise error.with_traceback(None) from error.__cause__
 
 
-class JITFunction:
+class JITFunction(Described):
     """A kernel. `kernel[grid](*args, **kwargs)` runs it; `kernel.compile(...)` shows what it becomes.
 
     Attributes:
@@ -119,82 +90,11 @@ class JITFunction:
     def __init__(self, fn: Callable[..., Any], options: Mapping[str, Any]) -> None:
         self.fn = fn
         self.interpreted = bool(options.get("interpret", False))
-        self.num_stages = _stages(options.get("num_stages"))
-        self._schedule = Request.of(options.get("schedule"), options.get("deadline_us"))
-        self._options = options
-        self._images: dict[str, Image] = {}
-        self._launches: dict[Hashable, Prepared] = {}
-        self._guard: Guard | None = None
-        self._settling: dict[str, tuple[str, ...]] = {}
         functools.update_wrapper(self, fn)
         self.__globals__ = fn.__globals__  # libraries look a kernel's module up in it
-        _ = self.source  # errors of the definition come at the definition
-        self._wish = residency.Wish.of(options.get("resident"), self.source) or residency.Wish()
-
-    def __repr__(self) -> str:
-        return f"<dsa.jit kernel {self.source.name} of {self.source.file}:{self.source.first_line}>"
-
-    def __reduce__(self) -> str:
-        """Kernels are pickled as functions are, by name: for processes that get one as an argument."""
-        return self.fn.__qualname__
-
-    @cached_property
-    def source(self) -> KernelSource:
-        """The function as the compiler sees it."""
-        return KernelSource.of(self.fn)
-
-    @cached_property
-    def arg_names(self) -> list[str]:
-        """The names of the parameters."""
-        return [param.name for param in self.source.params]
-
-    @cached_property
-    def src(self) -> str:
-        """The text of the function from `def` on, without its decorators, as Triton keeps it."""
-        text = self.source.text
-        found = re.search(r"^(async )?def ", text, re.MULTILINE)
-        return text[found.start() :] if found else text
-
-    @cached_property
-    def signature(self) -> inspect.Signature:
-        """The signature of the Python function."""
-        return signature_of(self.fn)
-
-    @property
-    def cache_key(self) -> str:
-        """A text that changes with the function and with what it refers to."""
-        outside = dependencies(self.source)
-        parts = [self.source.text, *(f"{way}={outside[way]!r}" for way in sorted(outside))]
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-    @cached_property
-    def params(self) -> list[Any]:
-        """The parameters with the attributes that Triton gives them."""
-        return [
-            SimpleNamespace(
-                name=param.name,
-                num=number,
-                is_constexpr=param.constexpr,
-                annotation="" if param.annotation is EMPTY else param.annotation,
-                default=param.default,
-                has_default=param.default is not EMPTY,
-                do_not_specialize=param.name in self._unspecialized,
-                do_not_specialize_on_alignment=param.name in self._unspecialized,
-            )
-            for number, param in enumerate(self.source.params)
-        ]
-
-    @cached_property
-    def _unspecialized(self) -> frozenset[str]:
-        names = [param.name for param in self.source.params]
-        found = set()
-        for key in ("do_not_specialize", "do_not_specialize_on_alignment"):
-            for entry in self._options.get(key) or ():
-                if isinstance(entry, int) and 0 <= entry < len(names):
-                    entry = names[entry]
-                if entry in names:  # other names are ignored, as by Triton
-                    found.add(entry)
-        return frozenset(found)
+        self._defaults = Defaults.of(self.source, options)
+        self._images = Images(self.source)
+        self._launches = Remembered(self.source)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Called by another kernel (interpreted runs). Elsewhere an error: a launch needs a grid."""
@@ -232,7 +132,7 @@ class JITFunction:
         if kwargs.pop("warmup", False):
             return self.warmup(*args, grid=grid, **kwargs)
         try:
-            return _told(self.ready(args, kwargs, grid)(), (self, args, kwargs, grid))
+            return told(self.ready(args, kwargs, grid)(), (self, args, kwargs, grid))
         except UserError as error:
             # The place is in the message; frames of ours say nothing to the user.
             raise error.with_traceback(None) from error.__cause__
@@ -252,14 +152,14 @@ class JITFunction:
         )
         kwargs = {n: a if n in constants else wrap(a) for n, a in kwargs.items()}
         try:
-            spec, arguments, _, options = self._prepare(args, dict(kwargs), grid)
+            spec, arguments, _, options = self._defaults.asked(args, dict(kwargs), grid)
             spec, target, _ = self._placed(spec, arguments, options)
-            image = self._image(spec, target)
-            check_deadline(image, target, self._wanted(options).deadline_us, self.source)
+            image = self._images.of(spec, target)
+            check_deadline(image, target, self._defaults.wanted(options).deadline_us, self.source)
             if not (self.interpreted or knobs.INTERPRET.get()):
                 from .engines import prepare_host
 
-                prepare_host(image, target, self._key(spec, target))
+                prepare_host(image, target, self._images.key(spec, target))
             return CompiledKernel(self.source, spec, target, image, self)
         except UserError as error:
             raise error.with_traceback(None) from error.__cause__
@@ -306,9 +206,9 @@ class JITFunction:
         """What a launch would run, on which grid, with which scalar arguments; nothing runs."""
         from .compiled import CompiledKernel
 
-        spec, arguments, sizes, options = self._prepare(args, dict(kwargs), grid)
+        spec, arguments, sizes, options = self._defaults.asked(args, dict(kwargs), grid)
         spec, target, _ = self._placed(spec, arguments, options)
-        compiled = CompiledKernel(self.source, spec, target, self._image(spec, target))
+        compiled = CompiledKernel(self.source, spec, target, self._images.of(spec, target))
         scalars = {name: value for name, (_, value) in arguments.scalars.items()}
         return compiled, sizes, scalars
 
@@ -326,21 +226,12 @@ class JITFunction:
         blocks = residency.active()
         key = None if blocks else call_key(args, kwargs, sizes, self.interpreted)
         if key is not None:
-            found = self._launches.get(key)
+            found = self._launches.find(key)
             if found is not None:
-                if self._guard is not None and self._guard.holds():
-                    return found.run
-                self._launches.clear()
+                return found
         run, lasting = self._look_up(args, dict(kwargs), grid if sizes is None else sizes)
         if key is not None and lasting:
-            if not self._launches:
-                self._guard = Guard(self.source)
-            if self._guard is not None:
-                self._guard.follow_arguments(args, kwargs)
-            if self._guard is not None and self._guard.usable and self._guard.holds():
-                if len(self._launches) >= _REMEMBERED:
-                    self._launches.clear()
-                self._launches[key] = Prepared(run, kept(args, kwargs))
+            self._launches.keep(key, run, args, kwargs)
         return run
 
     def _meta(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -358,16 +249,16 @@ class JITFunction:
     ) -> tuple[Callable[[], Any], bool]:
         """A launch made ready from the beginning, and whether an equal call may get it again."""
         knobs.warn_of_misspelt()
-        spec, arguments, sizes, options = self._prepare(args, kwargs, grid)
+        spec, arguments, sizes, options = self._defaults.asked(args, kwargs, grid)
         if self.interpreted or knobs.INTERPRET.get():
             plain = partial(run_interpreted, self.source, spec, arguments, sizes)
             return devices.submitted(None, plain, options, self.source.name, arguments), False
         from .engines import launcher  # images and engines are loaded when something runs
 
         spec, target, device = self._placed(spec, arguments, options)
-        key = self._key(spec, target)
-        find = partial(self._image_of, key, spec, target)
-        deadline = self._wanted(options).deadline_us
+        key = self._images.key(spec, target)
+        find = partial(self._images.of_key, key, spec, target)
+        deadline = self._defaults.wanted(options).deadline_us
         if deadline is not None:
             check_deadline(find(), target, deadline, self.source)
         if device is not None:
@@ -377,24 +268,6 @@ class JITFunction:
         keeps = bool(spec.resident.arrays)
         run = launcher(find, target, key, arguments, sizes, timeline, sram, keeps)
         return run, resolve(options.get("target")) is target
-
-    def _prepare(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any
-    ) -> tuple[Specialization, Arguments, Grid, dict[str, Any]]:
-        """What a launch asks for: specialisation, arguments, grid sizes and launch options."""
-        own = {param.name for param in self.source.params}
-        options = {n: kwargs.pop(n) for n in LAUNCH_OPTIONS if n in kwargs and n not in own}
-        bound = bind(self.source, args, kwargs)
-        sizes: Grid = grid_of(grid, {**bound, **options})
-        arguments = classify(self.source, bound)
-        stages = _stages(options.get("num_stages")) or self.num_stages
-        wanted = self._wanted(options)
-        spec = specialize(arguments, bound, self._unspecialized, stages)
-        if wanted.static:
-            spec = fixed(spec, arguments, sizes)
-        wish = residency.Wish.of(options.get("resident"), self.source) or self._wish
-        spec = replace(spec, resident=residency.requested(wish, arguments, sizes, wanted.static))
-        return spec, arguments, sizes, options
 
     def _placed(
         self, spec: Specialization, arguments: Arguments, options: Mapping[str, Any]
@@ -407,44 +280,8 @@ class JITFunction:
         target = resolve(chosen)
         if residency.active() or spec.resident.arrays:
             sram = devices.sram_of(device, options, target)
-            spec = self._settled(spec, arguments, target, sram)
+            spec = self._images.settled(spec, arguments, target, sram)
         return spec, target, device
-
-    def _settled(
-        self, spec: Specialization, arguments: Arguments, target: Target, sram: Sram
-    ) -> Specialization:
-        """A specialisation with its place in SRAM; integers that say which tiles there are become constants."""
-        name, key = f"{self.source.file}:{self.source.first_line}", f"{target.digest}{spec.key}"
-        while True:
-            whole = spec.with_constants(arguments, self._settling.get(key, ()))
-            try:
-                return residency.placed(whole, name, target, sram, lambda s: self._image(s, target))
-            except UnknownTripsError as error:
-                names = [n for n in error.names if n in whole.signature and n in arguments.scalars]
-                if not names:
-                    raise
-                self._settling[key] = (*self._settling.get(key, ()), *names)
-
-    def _wanted(self, options: Mapping[str, Any]) -> Request:
-        """Schedule and deadline of a launch."""
-        wanted = Request.of(options.get("schedule"), options.get("deadline_us"))
-        return wanted.over(self._schedule)
-
-    def _key(self, spec: Specialization, target: Target) -> str:
-        from . import key  # loaded when something runs on the machine
-
-        return key.digest(self.source, spec, target)
-
-    def _image(self, spec: Specialization, target: Target) -> Image:
-        return self._image_of(self._key(spec, target), spec, target)
-
-    def _image_of(self, key: str, spec: Specialization, target: Target) -> Image:
-        image = self._images.get(key)
-        if image is None:
-            from . import store
-
-            image = self._images[key] = store.image_for(self.source, spec, target, key)
-        return image
 
     def compile(
         self,
@@ -478,92 +315,13 @@ class JITFunction:
         from .compiled import CompiledKernel
 
         try:
-            stages = _stages(num_stages) or self.num_stages
-            spec = from_signature(self.source, signature, constants, stages)
-            wanted = Request.of(schedule, deadline_us).over(self._schedule)
-            wish = residency.Wish.of(resident, self.source) or self._wish
-            spec = replace(
-                spec,
-                grid=compiled_grid(wanted, grid, spec.constants),
-                resident=residency.compiled(wish, spec, grid, wanted.static),
+            wanted = Request.of(schedule, deadline_us).over(self._defaults.schedule)
+            spec = self._defaults.compiled_for(
+                signature, constants, num_stages, wanted, grid, resident
             )
             chosen = resolve(target)
-            image = self._image(spec, chosen)
+            image = self._images.of(spec, chosen)
             check_deadline(image, chosen, wanted.deadline_us, self.source)
             return CompiledKernel(self.source, spec, chosen, image, self)
         except UserError as error:
             raise error.with_traceback(None) from error.__cause__
-
-
-class Launcher:
-    """A kernel with a grid: call it, or bind arguments to it."""
-
-    __slots__ = ("_grid", "_kernel")
-
-    def __init__(self, kernel: JITFunction, grid: Any) -> None:
-        self._kernel, self._grid = kernel, grid
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Launch; see `JITFunction.run`."""
-        try:
-            report = self._kernel.ready(args, kwargs, self._grid)()
-            return _told(report, (self._kernel, args, kwargs, self._grid))
-        except UserError as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    def bind(self, *args: Any, **kwargs: Any) -> Bound:
-        """The launch with these arguments: a function without arguments, for the tightest loops.
-
-        Arrays are passed as they are now: their memory, type and shape. Values of knobs, the target and outside
-        values of the kernel are those of now, too.
-        """
-        try:
-            return Bound(self._kernel.ready(args, kwargs, self._grid), (args, kwargs))
-        except UserError as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    def warmup(self, *args: Any, **kwargs: Any) -> CompiledKernel:
-        """Compile what the launch would run; see `JITFunction.warmup`."""
-        return self._kernel.warmup(*args, grid=self._grid, **kwargs)
-
-    def profile(self, *args: Any, show: bool = True, **kwargs: Any) -> Profile:
-        """Launch, and tell where the time went; see `JITFunction.profile`."""
-        return self._kernel.profile(*args, grid=self._grid, show=show, **kwargs)
-
-
-class Bound:
-    """A launch that is made by calling it. It keeps its arguments alive."""
-
-    __slots__ = ("_alive", "_run")
-
-    def __init__(self, run: Callable[[], Any], alive: object) -> None:
-        self._run, self._alive = run, alive
-
-    def __call__(self) -> Any:
-        """Launch; returns the report, as `kernel[grid](...)` does."""
-        try:
-            return finished(self._run())
-        except UserError as error:
-            raise error.with_traceback(None) from error.__cause__
-
-
-def _told(report: Any, launched: tuple[Any, ...]) -> Any:
-    """Tell those who listen about a launch's report; the report learns what was launched."""
-    report.launched = launched
-    return finished(report)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A launch that can be made again, and what must live as long as it is remembered."""
-
-    run: Callable[[], Any]
-    alive: object
-
-
-def _stages(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise LaunchError(f"num_stages={value!r} is not allowed", hint="it is an integer from 1")
-    return value

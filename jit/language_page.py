@@ -21,8 +21,8 @@ from . import (
     random_numbers,
     refused,
 )
+from .asked import GPU_OPTIONS
 from .builtin import Builtin
-from .decorator import GPU_OPTIONS
 
 HINTS = ("assume", "debug_barrier", "expect_zero", "max_constancy", "max_contiguous", "multiple_of")
 """Builtins that are accepted and change nothing."""

@@ -27,6 +27,9 @@ from .machine import current
 from .micro import registry
 from .source import HostFunction, KernelSource, is_code, source_of
 
+MOST = 512
+"""Launches of a kernel that are kept ready."""
+
 _DATA_OFFSET = object.__basicsize__
 """Where an ndarray keeps the address of its data: first after the object header, by numpy's C ABI."""
 _word = ctypes.c_size_t.from_address
@@ -180,6 +183,48 @@ class Guard:
             if found is not value:
                 return False
         return True
+
+
+class Remembered:
+    """Launches of a kernel that are kept ready, by the keys of their calls."""
+
+    def __init__(self, source: KernelSource) -> None:
+        self._source = source
+        self._ready: dict[Hashable, tuple[Callable[[], Any], object]] = {}
+        self._guard: Guard | None = None
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._ready.clear()
+
+    def find(self, key: Hashable) -> Callable[[], Any] | None:
+        """The launch of an equal call, None when there was none or the kernel has changed since then."""
+        found = self._ready.get(key)
+        if found is None:
+            return None
+        if self._guard is not None and self._guard.holds():
+            return found[0]
+        self._ready.clear()
+        return None
+
+    def keep(
+        self,
+        key: Hashable,
+        run: Callable[[], Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> None:
+        """Remember a launch, if what the kernel and its arguments read can be watched."""
+        if not self._ready or self._guard is None:
+            self._guard = Guard(self._source)
+        self._guard.follow_arguments(args, kwargs)
+        if self._guard.usable and self._guard.holds():
+            if len(self._ready) >= MOST:
+                self._ready.clear()
+            self._ready[key] = run, kept(args, kwargs)
 
 
 def _lasting(value: Any) -> bool:

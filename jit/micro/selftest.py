@@ -156,7 +156,7 @@ def _both_ways(
     arrays = (*inputs, *outs[0])
     try:
         compiled, grid, _ = kernel.prepared(arrays, {"target": target}, (1,))
-        _, bound, _, _ = kernel._prepare(arrays, {}, (1,))
+        bound = kernel._defaults.asked(arrays, {}, (1,)).arguments
         values = tuple(argument_bits(bound, a.name) for a in compiled.image.arguments)
         run(compiled.image, target, values, grid, memory_of(bound), Options(timeline=False))
     except MicrokernelError:

@@ -27,10 +27,10 @@ class Launched:
         kernel = case.kernel
         self.case = case  # owns the memory
         self.target = resolve(target)
-        spec, arguments, grid, _ = kernel._prepare(
+        spec, arguments, grid, _ = kernel._defaults.asked(
             case.args, {**case.meta, **case.options}, case.grid
         )
-        self.image: Image = kernel._image(spec, self.target)
+        self.image: Image = kernel._images.of(spec, self.target)
         self.grid = grid_of(grid, {})
         self.args = tuple(argument_bits(arguments, a.name) for a in self.image.arguments)
         self.memory = memory_of(arguments)

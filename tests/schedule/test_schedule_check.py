@@ -13,6 +13,7 @@ from suite import CASES
 from dsalang._backend.errors import InternalError
 from dsalang._backend.passes import schedule as pass_
 from dsalang._backend.passes.schedule_check import Scheduled, check_schedule
+from dsalang._jit.images import Images
 
 Core = list[Scheduled]
 
@@ -31,7 +32,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def of(name: str) -> tuple[Any, ...]:
         case = CASES[name]()
-        monkeypatch.setattr(case.kernel, "_images", {})
+        monkeypatch.setattr(case.kernel, "_images", Images(case.kernel.source))
         case.kernel.warmup(*case.args, grid=case.grid, **case.meta, schedule="static")
         return seen[-1]
 
