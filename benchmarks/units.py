@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
-import llvmlite.ir as ir
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
@@ -24,6 +23,7 @@ from fast_units.harness import PAGE, TARGET, Case, bound_call, compile_units
 from dsalang._backend import formats
 from dsalang._backend.isa.table import ReduceKind
 from dsalang._backend.isa.vprog import MicroOp, VectorProgram
+from dsalang._backend.llvm import ir
 from dsalang._backend.llvm.host.emit import emit_unit
 
 BYTES = 1 << 21
@@ -217,7 +217,7 @@ def compile_() -> None:
 def _compile(cases: list[Case]) -> tuple[float, float, float]:
     """Processor seconds for emitting, printing and compiling one module."""
     start = time.process_time()
-    module = ir.Module("units")
+    module = ir.Module()
     for k, case in enumerate(cases):
         image = case.image()
         emit_unit(module, image.templates[0], image, TARGET, f"u{k}")

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 
 from ..errors import InternalError
+from . import ir
 
 Builder = Any
 Value = Any
 
-I64 = ir.IntType(64)
+I64 = ir.I64
 
 
 def int_type(type_: Attribute) -> Any:
@@ -33,8 +33,8 @@ def constant(value: Value) -> int | None:
     """The signed value (0 or 1 for i1) of an LLVM constant, None for anything else."""
     if not isinstance(value, ir.Constant):
         return None
-    bits: int = value.type.width
-    number = int(value.constant) & ((1 << bits) - 1)
+    bits = int(value.type.text[1:])
+    number = value.number & ((1 << bits) - 1)
     return number - (1 << bits) if bits > 1 and number >> (bits - 1) else number
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llvmlite import ir
 from xdsl.dialects import func, scf
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -34,10 +33,11 @@ from ..errors import InternalError
 from ..image.tables import Tables, issue_template, semaphore_template
 from ..isa.rv64 import CALLS
 from ..isa.table import Engine
+from . import ir
 from .arith import I64, Value, constant, int_type, lower_arith, narrow, widen
 
 ENTRY = "dsa_kernel"
-I32 = ir.IntType(32)
+I32 = ir.I32
 
 _ATTRIBUTES = (
     # no switch tables and no calls into a C library: the device has neither loader nor libc
@@ -62,17 +62,16 @@ class _Glue:
     def __init__(
         self, kernel: func.FuncOp, strides: Mapping[SSAValue, int], tables: Tables
     ) -> None:
-        self.module = ir.Module(kernel.sym_name.data)
-        call_type = ir.FunctionType(I64, [I64, I64])
-        self.calls = {name: ir.Function(self.module, call_type, f"__dsa_{name}") for name in CALLS}
+        self.module = ir.Module()
+        self.calls = {
+            name: ir.Function(self.module, I64, [I64, I64], f"__dsa_{name}") for name in CALLS
+        }
         for call in self.calls.values():
-            call.attributes.add("nounwind")
-        kernel_type = ir.FunctionType(ir.VoidType(), [ir.PointerType(I64), I64, I64])
-        self.function = ir.Function(self.module, kernel_type, ENTRY)
-        self.function.attributes.add("nounwind")
+            call.attributes.append("nounwind")
+        self.function = ir.Function(self.module, ir.VOID, [ir.PTR, I64, I64], ENTRY)
+        self.function.attributes += [*_ATTRIBUTES, "nounwind"]
         self.args, self.core, self.cores = self.function.args
-        self.b: Any = ir.IRBuilder(self.function.append_basic_block("entry"))
-        self.entry = self.b.block
+        self.b: Any = ir.IRBuilder(self.function, self.function.append_basic_block("entry"))
         self.tables = tables
         self.strides = strides
         self.values: dict[SSAValue, Value] = {}
@@ -89,16 +88,11 @@ class _Glue:
 
     def text(self) -> str:
         """The module without triple and data layout, so that it fits every machine."""
-        lines = str(self.module).splitlines()
-        body = "\n".join(line for line in lines if not line.startswith(("target ", ";")))
-        attributes = " ".join(_ATTRIBUTES)
-        head = f'@"{ENTRY}"(i64* %".1", i64 %".2", i64 %".3") '
-        assert head in body
-        return body.replace(head, head + attributes + " ", 1).strip() + "\n"
+        return str(self.module)
 
     def argument(self, number: int) -> Value:
         """Load entry `number` of the argument array."""
-        return self.b.load(self.b.gep(self.args, [I64(number)]))
+        return self.b.load(self.b.gep(self.args, [I64(number)], I64), I64)
 
     def call(self, name: str, first: Value, second: Value) -> Value:
         """Call into the machine."""
@@ -146,7 +140,7 @@ class _Glue:
             self.values[op.result] = I64(base)
             return
         stride = self.strides[op.ring]
-        slot = self.b.load(cursor)
+        slot = self.b.load(cursor, I64)
         behind = self.b.add(slot, I64(stride))
         end = I64(base + stride * ring.slots.value.data)
         wraps = self.b.icmp_unsigned("==", behind, end)
@@ -185,7 +179,7 @@ class _Glue:
     def pass_values(self, values: Sequence[Value]) -> Value:
         """Store i64 values where a call finds them; its address."""
         for number, value in enumerate(values):
-            self.b.store(value, self.b.gep(self.array, [I32(0), I32(number)]))
+            self.b.store(value, self.b.gep(self.array, [I64(number)], I64))
         return self.array_address if values else I64(0)
 
     def set(self, op: SetOp) -> None:

@@ -23,14 +23,10 @@ def text() -> str:
     from dsalang._backend.llvm.host import shared
     from dsalang._backend.llvm.host.host import this_host
 
-    units = "\n".join(
-        line
-        for line in str(shared.everything(this_host())).splitlines()
-        if not line.startswith(("target ", "source_"))
-    )
+    units = str(shared.everything(this_host()))
     # metadata has numbers, and the text it is put behind has its own
     units = re.sub(r"!(\d+)", lambda match: f"!{int(match[1]) + 1_000_000}", units)
-    return units + "\n" + RUNTIME
+    return units + RUNTIME
 
 
 def declarations() -> str:

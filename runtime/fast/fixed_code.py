@@ -27,7 +27,7 @@ def build(image: Image, target: Target, rows: Sequence[Row], functional: bool) -
     from dsalang._backend.llvm.host import helpers
     from dsalang._backend.llvm.host.emit import emit_unit
 
-    module = helpers.Linked("dsa")
+    module = helpers.Linked()
     units = sorted({row.unit for row in rows})
     for number in units:
         template = rows[number].prepared.template
@@ -42,13 +42,10 @@ def build(image: Image, target: Target, rows: Sequence[Row], functional: bool) -
             words += (place[row.unit], issue.template, costs[issue.template])
             words += _row(row, issue)
         begins.append(len(words))
-    text = "\n".join(
-        line for line in str(module).splitlines() if not line.startswith(("target ", "source_"))
-    )
-    functions = ", ".join(f'ptr @"unit.{number}"' for number in units) or "ptr null"
+    functions = ", ".join(f"ptr @unit.{number}" for number in units) or "ptr null"
     widest = max((len(row.prepared.open) for row in rows), default=0)
     return (
-        f"{text}\n{declarations()}"
+        f"{module}{declarations()}"
         f"@units = internal constant [{max(1, len(units))} x ptr] [{functions}]\n"
         f"{_table('rows', words or [0])}{_table('begins', begins)}"
         f"{_run(len(image.arguments), max(1, widest))}"

@@ -18,15 +18,15 @@ from .context import RUN, Entry
 from .outline import UnsuitedError
 
 _HEAD = re.compile(
-    r'^define void @"dsa_kernel"\(i64\* %"\.1", i64 %"\.2", i64 %"\.3"\) (?P<attributes>.*)$'
+    r"^define void @dsa_kernel\(ptr %a0, i64 %a1, i64 %a2\) (?P<attributes>[^{]*)\{$"
 )
 _LABEL = re.compile(r"^(?P<name>[-\w.]+):$")
 _CALL = re.compile(
-    r'^  (?P<result>%"[^"]+") = call i64 @"__dsa_(?P<name>\w+)"\(i64 (?P<first>\S+), i64 (?P<second>\S+)\)$'
+    r"^  (?P<result>%\w+) = call i64 @__dsa_(?P<name>\w+)\(i64 (?P<first>\S+), i64 (?P<second>\S+)\)$"
 )
-_PHI_FROM = re.compile(r'%"(?P<name>[^"]+)"\]')
+_PHI_FROM = re.compile(r"%(?P<name>[-\w.]+)\]")
 _ISSUE = re.compile(r"call i64 @issue\.(?P<template>\d+)\((?P<values>[^)]+)\)")
-_RETURN = '  %"end" = call i64 @dsa.finish(ptr %c)\n  ret i64 %"end"'
+_RETURN = "  %end = call i64 @dsa.finish(ptr %c)\n  ret i64 %end"
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def rewrite(glue: str, templates: int) -> Glue:
         if head := _HEAD.match(line):
             # its code runs between instructions, which cost far more than it: LLVM is to spend no time on it
             line = (
-                f'define i64 @{RUN}(ptr %c, ptr %".1", i64 %".2", i64 %".3") '
-                f"{head['attributes']} noinline optnone"
+                f"define i64 @{RUN}(ptr %c, ptr %a0, i64 %a1, i64 %a2) "
+                f"{head['attributes']} noinline optnone {{"
             )
         elif line == "  ret void":
             line = _RETURN
@@ -98,14 +98,14 @@ def rewrite(glue: str, templates: int) -> Glue:
     if lines[-1] != "}":
         raise ImageError("the image's glue is cut off")
     stopped = load("%status", Entry.STATUS) + "  ret i64 %status\n"
-    text = f'{text[:-1]}"stopped":\n{stopped}}}\n'
+    text = f"{text[:-1]}stopped:\n{stopped}}}\n"
     drains = {t: sem for t, sem in drains.items() if t not in loose}
     return Glue(text, None if waited is None else frozenset(waited), drains)
 
 
 def _call(call: re.Match[str], templates: int, number: int) -> list[str]:
     name, first, second = call["name"], call["first"], call["second"]
-    function = f'@"dsa.{name}"(ptr %c, i64 {first}, i64 {second})'
+    function = f"@dsa.{name}(ptr %c, i64 {first}, i64 {second})"
     if name == "at":
         raise UnsuitedError("an instruction with a fixed start in an image without a schedule")
     if name == "issue":
@@ -117,16 +117,16 @@ def _call(call: re.Match[str], templates: int, number: int) -> list[str]:
     status = call["result"]
     extra = []
     if name == "read":
-        status = f'%"status{number}"'
+        status = f"%status{number}"
         extra = [f"  {status} = call i64 @dsa.status(ptr %c)"]
     return [
         f"  {call['result']} = call i64 {function}",
         *extra,
-        f'  %"stop{number}" = icmp ne i64 {status}, 0',
-        f'  br i1 %"stop{number}", label %"stopped", label %"go{number}"',
+        f"  %stop{number} = icmp ne i64 {status}, 0",
+        f"  br i1 %stop{number}, label %stopped, label %go{number}",
         f"go{number}:",
     ]
 
 
 def _phi(line: str, last: dict[str, str]) -> str:
-    return _PHI_FROM.sub(lambda match: f'%"{last[match["name"]]}"]', line)
+    return _PHI_FROM.sub(lambda match: f"%{last[match['name']]}]", line)

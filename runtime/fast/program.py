@@ -23,7 +23,7 @@ def build(
 
     from . import timing_only
 
-    module = helpers.Linked("dsa")
+    module = helpers.Linked()
     text = [declarations()]
     for number, row in enumerate(rows):
         if row.kind in (timing.SET, timing.TAKE):
@@ -36,16 +36,13 @@ def build(
         unit.linkage = "internal"
         if row.open_cost:
             text.append(_issue_of_open_cost(number, row))
-    units = "\n".join(
-        line for line in str(module).splitlines() if not line.startswith(("target ", "source_"))
-    )
     read = "dsa.read" if functional else "dsa.no_read"
     text.append(
         glue.issued(
             lambda number, values: _issue(number, rows[number], values, len(image.arguments))
-        ).replace('@"dsa.read"', f"@{read}")
+        ).replace("@dsa.read(", f"@{read}(")
     )
-    return units + "\n" + "\n".join(text)
+    return str(module) + "\n".join(text)
 
 
 MOVES = {
@@ -77,7 +74,7 @@ def _issue(number: int, row: Row, values: str, arguments: int) -> str:
 def _executed(number: int, row: Row, values: str) -> str:
     """Arguments of `dsa.execute`."""
     count = len(row.prepared.open)
-    return f'ptr %c, ptr @"unit.{number}", i64 {number}, i64 {values}, i64 {count}'
+    return f"ptr %c, ptr @unit.{number}, i64 {number}, i64 {values}, i64 {count}"
 
 
 def _issue_of_open_cost(number: int, row: Row) -> str:

@@ -43,7 +43,7 @@ def code(cache: ObjectCache | None) -> Code:
             for name in ("timing", "repeats", "timing_state", "common", "context")
         ]
         files += [units / f"{name}.py" for name in _UNIT_FILES]
-        files.append(Path(formats.__file__))
+        files += [units.parent / "ir.py", Path(formats.__file__)]
         key = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
         _CODE.append(load_or_make(cache, f"timing-{key}", _module_text, SHARED, True))
     return _CODE[0]

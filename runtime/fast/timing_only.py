@@ -7,31 +7,27 @@ from __future__ import annotations
 
 from typing import Any
 
-import llvmlite.ir as ir
-
 from dsalang._backend.cost import array, round_up, scalar
 from dsalang._backend.isa.table import NONE
+from dsalang._backend.llvm import ir
 from dsalang._backend.llvm.host.abi import Slot
 from dsalang._backend.target import Target
 
 from . import timing
 from .plan import Row
 
-_I64 = ir.IntType(64)
-_WORDS = ir.PointerType(_I64)
+_I64 = ir.I64
 
 
 def emit(module: ir.Module, row: Row, target: Target, name: str) -> ir.Function:
     """Add the function `name`, with the interface of `backend/llvm/host/abi.py`."""
-    function = ir.Function(
-        module, ir.FunctionType(_I64, [ir.PointerType(ir.IntType(8)), _WORDS, _WORDS]), name
-    )
-    b: Any = ir.IRBuilder(function.append_basic_block("entry"))
+    function = ir.Function(module, _I64, [ir.PTR, ir.PTR, ir.PTR], name)
+    b: Any = ir.IRBuilder(function, function.append_basic_block("entry"))
     if row.kind == timing.DMA:
         burst = _Dma(b, row, function.args[1]).bytes(target)
-        b.store(burst, b.gep(function.args[2], [_I64(Slot.BURST_BYTES)]))
+        b.store(burst, b.gep(function.args[2], [_I64(Slot.BURST_BYTES)], _I64))
         for slot in (Slot.READ_BYTES, Slot.WRITTEN_BYTES):
-            b.store(_I64(0), b.gep(function.args[2], [_I64(slot)]))
+            b.store(_I64(0), b.gep(function.args[2], [_I64(slot)], _I64))
     b.ret(_I64(0))
     return function
 
@@ -42,7 +38,7 @@ class _Dma:
     def __init__(self, b: Any, row: Row, values: Any) -> None:
         self.b, self.fields = b, row.prepared.fields
         self.open = {
-            (slot.name, slot.entry): b.load(b.gep(values, [_I64(number)]))
+            (slot.name, slot.entry): b.load(b.gep(values, [_I64(number)], _I64), _I64)
             for number, slot in enumerate(row.prepared.open)
         }
 
@@ -87,7 +83,7 @@ class _Dma:
         }
         for _ in range(len(left)):
             step = b.mul(run, _I64(width))
-            found: Any = ir.Constant(ir.IntType(1), 0)
+            found: Any = ir.I1(0)
             for dim in left:
                 fits = b.icmp_signed("==", self.entry("hbm_stride", dim), step)
                 joins = b.and_(b.and_(left[dim], fits), b.not_(found))

@@ -12,24 +12,21 @@ def glue_of(
     calls: Sequence[tuple[int, int, int]], operands: Sequence[int], templates: Sequence[Template]
 ) -> str:
     """Straight-line glue that makes `calls`; operands as in `engine.machine.Stream`."""
-    lines = [f'declare i64 @"__dsa_{name}"(i64 %".1", i64 %".2") nounwind' for name in CALLS]
+    lines = [f"declare i64 @__dsa_{name}(i64, i64) nounwind" for name in CALLS]
     lines += [
-        'define void @"dsa_kernel"(i64* %".1", i64 %".2", i64 %".3") nounwind',
-        "{",
+        "define void @dsa_kernel(ptr %a0, i64 %a1, i64 %a2) nounwind {",
         "entry:",
-        '  %".5" = alloca [64 x i64]',
-        '  %".6" = ptrtoint [64 x i64]* %".5" to i64',
+        "  %v5 = alloca [64 x i64]",
+        "  %v6 = ptrtoint ptr %v5 to i64",
     ]
     number = 10
     for call, first, second in calls:
         count = len(templates[first].open) if CALLS[call] == "issue" else 0
         for k in range(count):
-            lines.append(
-                f'  %".{number}" = getelementptr [64 x i64], [64 x i64]* %".5", i32 0, i32 {k}'
-            )
-            lines.append(f'  store i64 {operands[second + k]}, i64* %".{number}"')
+            lines.append(f"  %v{number} = getelementptr i64, ptr %v5, i64 {k}")
+            lines.append(f"  store i64 {operands[second + k]}, ptr %v{number}")
             number += 1
-        where = '%".6"' if count else str(second)
-        lines.append(f'  %".{number}" = call i64 @"__dsa_{CALLS[call]}"(i64 {first}, i64 {where})')
+        where = "%v6" if count else str(second)
+        lines.append(f"  %v{number} = call i64 @__dsa_{CALLS[call]}(i64 {first}, i64 {where})")
         number += 1
     return "\n".join([*lines, "  ret void", "}"]) + "\n"

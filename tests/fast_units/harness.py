@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
-import llvmlite.ir as ir
 import numpy as np
 
 from dsalang._backend.cost import dma_bytes
@@ -17,6 +16,7 @@ from dsalang._backend.errors import DeviceError
 from dsalang._backend.image.model import Argument, Image, Template
 from dsalang._backend.isa.table import BY_NAME, Instruction
 from dsalang._backend.isa.vprog import VectorProgram
+from dsalang._backend.llvm import ir
 from dsalang._backend.llvm.host import host as hosts
 from dsalang._backend.llvm.host.abi import Fault, Segment, Slot
 from dsalang._backend.llvm.host.emit import emit_unit
@@ -131,7 +131,7 @@ def compile_units(
 ) -> list[int]:
     """Addresses of the units of all cases, from one module; with LLVM's IR passes if `passes`."""
     host = host or hosts.this_host()
-    module = ir.Module("units")
+    module = ir.Module()
     for number, case in enumerate(cases):
         image = case.image()
         emit_unit(module, image.templates[0], image, TARGET, f"unit{number}", host)

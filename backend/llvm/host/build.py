@@ -10,65 +10,27 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llvmlite import ir
-
+from .. import ir
+from ..ir import F16, F32, F64, I1, I8, I16, I32, I64, PTR, VOID, vector
+from ..ir import Value as Text
 from .host import PLAIN, Host
 
-I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
-F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
-PTR = ir.PointerType()
-VOID = ir.VoidType()
+__all__ = ("F16", "F32", "F64", "I1", "I8", "I16", "I32", "I64", "PTR", "VOID", "Text", "vector")
+
 _TURN = "turn"
 
 Value = Any
-"""An ir.Value; llvmlite has no types of its own."""
+"""An ir.Value of some type; `Text` is one given as LLVM text, such as `splat (i32 1)`."""
 Int = Any
 """int | ir.Value of type i64."""
 Bool = Any
 """bool | ir.Value of type i1."""
 
 
-class Text(ir.Constant):  # type: ignore[misc]
-    """A constant given as LLVM text, such as `splat (i32 1)`: much cheaper than a list of elements."""
-
-    def __init__(self, type_: Any, text: str) -> None:
-        self.type = type_
-        self.constant: Any = text
-
-    def _to_string(self) -> str:
-        return f"{self.type} {self.constant}"
-
-    def _get_reference(self) -> str:
-        return str(self.constant)
-
-    def get_reference(self) -> str:
-        """The constant without its type."""
-        return str(self.constant)
-
-
-class _Mask(Text):
-    """The mask of a shuffle, which llvmlite wants to look into."""
-
-    def __init__(self, entries: Sequence[int]) -> None:
-        items = ", ".join(f"i32 {k}" for k in entries)
-        super().__init__(ir.VectorType(I32, len(entries)), f"<{items}>")
-        self.constant, self._text = [ir.Constant(I32, k) for k in entries], f"<{items}>"
-
-    def _to_string(self) -> str:
-        return f"{self.type} {self._text}"
-
-    def _get_reference(self) -> str:
-        return self._text
-
-    def get_reference(self) -> str:
-        """The constant without its type."""
-        return self._text
-
-
 def list_constant(element: Any, entries: Sequence[int]) -> Value:
     """A vector of known integers."""
     items = ", ".join(f"{element} {k}" for k in entries)
-    return Text(ir.VectorType(element, len(entries)), f"<{items}>")
+    return Text(vector(element, len(entries)), f"<{items}>")
 
 
 def null() -> Value:
@@ -81,11 +43,6 @@ def poison(type_: Any) -> Value:
     return Text(type_, "poison")
 
 
-def vector(element: Any, lanes: int) -> Any:
-    """A vector type."""
-    return ir.VectorType(element, lanes)
-
-
 def float_text(value: float) -> str:
     """A float in LLVM's notation, exact for every fp32 and fp64 value."""
     return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016x}"
@@ -94,27 +51,27 @@ def float_text(value: float) -> str:
 def constant(type_: Any, value: float) -> Value:
     """A number as a constant of a scalar type, or in all lanes of a vector type."""
     element = type_.element if isinstance(type_, ir.VectorType) else type_
-    text = float_text(value) if not isinstance(element, ir.IntType) else str(int(value))
-    if isinstance(element, ir.IntType) and element.width == 1:
+    if not isinstance(element, ir.IntType):
+        text = float_text(value)
+    elif element.width == 1:
         text = "true" if value else "false"
-    return Text(type_, f"splat ({element} {text})" if element is not type_ else text)
+    else:
+        text = str(int(value))
+    return Text(type_, text if element is type_ else f"splat ({element.text} {text})")
 
 
-def intrinsic(module: ir.Module, name: str, result: Any, arguments: Sequence[Any]) -> ir.Function:
+def intrinsic(module: ir.Module, name: str, result: Any, arguments: Sequence[Any]) -> Value:
     """The function `name`, declared when it is not there yet."""
-    known = module.globals.get(name)
-    if known is not None:
-        return known
-    return ir.Function(module, ir.FunctionType(result, arguments), name)
+    known = module.functions.get(name)
+    return known or ir.Function(module, result, arguments, name)
 
 
 def suffix(type_: Any) -> str:
     """The part of an overloaded intrinsic's name that stands for a type."""
     if isinstance(type_, ir.VectorType):
         return f"v{type_.count}{suffix(type_.element)}"
-    if isinstance(type_, ir.IntType):
-        return f"i{type_.width}"
-    return {"half": "f16", "float": "f32", "double": "f64"}.get(str(type_), "p0")
+    names = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
+    return names.get(type_.text, str(type_))
 
 
 class Code:
@@ -123,7 +80,7 @@ class Code:
     def __init__(self, function: ir.Function, host: Host = PLAIN) -> None:
         self.module, self.function, self.host = function.module, function, host
         self.entry = function.append_basic_block("entry")
-        self.b = ir.IRBuilder(self.entry)
+        self.b: Any = ir.IRBuilder(function, self.entry)
 
     @property
     def looped(self) -> bool:
@@ -212,11 +169,11 @@ class Code:
 
     def shuffle(self, x: Value, y: Value, entries: Sequence[int]) -> Value:
         """Lanes of x and y, counted through both."""
-        return self.b.shuffle_vector(x, y, _Mask(entries))
+        return self.b.shuffle_vector(x, y, list_constant(I32, entries))
 
     def splat(self, value: Value, lanes: int) -> Value:
         """A scalar in all lanes."""
-        none = poison(ir.VectorType(value.type, lanes))
+        none = poison(vector(value.type, lanes))
         first = self.b.insert_element(none, value, constant(I32, 0))
         return self.shuffle(first, none, [0] * lanes)
 
@@ -258,12 +215,9 @@ class Code:
 
     def allocate(self, bytes_: int) -> Value:
         """Memory of this call, 64-byte aligned."""
-        with self.b.goto_block(self.entry):
-            if self.entry.instructions:
-                self.b.position_before(self.entry.instructions[0])
-            memory = self.b.alloca(ir.ArrayType(I8, max(bytes_, 1)))
-        memory.align = 64
-        memory.type = PTR  # llvmlite would have a typed pointer here
+        memory = Text(PTR, self.b.name())
+        line = f"  {memory.text} = alloca {ir.ArrayType(I8, max(bytes_, 1))}, align 64"
+        self.entry.lines.insert(0, line)
         return memory
 
     # Control flow

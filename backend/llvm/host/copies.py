@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
-
+from .. import ir
 from . import helpers
-from .build import I1, I8, I64, PTR, VOID, Bool, Code, Int, Value, vector
+from .build import I1, I8, I64, PTR, VOID, Bool, Code, Int, Value, constant, vector
 from .transpose import transposed as square_transposed
 
 _LONG_ROW = 4096
@@ -120,7 +119,7 @@ def columns(module: ir.Module, width: int, vector_bytes: int) -> ir.Function:
             code.store(code.load(type_, start), target)
 
         def whole(count: Int) -> Int:
-            return code.b.and_(count, ir.Constant(I64, -side))
+            return code.b.and_(count, constant(I64, -side))
 
         def box(
             one: Callable[[Int, Int], None], first: tuple[Int, Int], end: tuple[Int, Int], step: int

@@ -198,7 +198,7 @@ def _exchange(unit: Unit, there: Value, element: Value, new: Callable[[Value], V
     b.position_at_end(again)
     seen = b.phi(element)
     seen.add_incoming(first, before)
-    pair = b.cmpxchg(there, seen, new(seen), "monotonic", "monotonic")
+    pair = b.cmpxchg(there, seen, new(seen), "monotonic")
     seen.add_incoming(b.extract_value(pair, 0), b.block)
     b.cbranch(b.extract_value(pair, 1), done, again)
     b.position_at_end(done)

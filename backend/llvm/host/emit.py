@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-import llvmlite.ir as ir
-
 from ...image.model import Image, Template
 from ...isa.check import normalized
 from ...isa.table import NONE
 from ...target import Target
+from .. import ir
 from . import dma, dma_list, mma, reduce, scan, take, vexec
 from .abi import Fault
 from .build import I64, PTR, constant
@@ -64,9 +63,9 @@ def emit_unit(
         host or this_host(),
         granule(shared_slots(image)),
     )
-    function = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, PTR]), name)
+    function = ir.Function(module, I64, [PTR, PTR, PTR], name)
     # callers gain nothing from its body, and scratch memory of many units must not add up in one frame
-    function.attributes.add("noinline")
+    function.attributes.append("noinline")
     unit = Unit(function, spec)
     unit.check_operands()
     unit.place_slots()
@@ -74,7 +73,7 @@ def emit_unit(
     unit.end()
     if instruction.op in _MOVES and not unit.looped:
         # helpers move its one row: LLVM is to spend no time on what is around their calls
-        function.attributes.add("optnone")
+        function.attributes.append("optnone")
     return function
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llvmlite import ir
-
 from ...formats import Format
 from ...isa.table import ReduceKind
 from ...numerics.convert import FLOAT_LAYOUTS
@@ -50,7 +48,7 @@ class Fold:
     fmt: Format
 
     @property
-    def element(self) -> ir.Type:
+    def element(self) -> Value:
         """The type that is folded in."""
         if self.kind in _FLOAT:
             return lanes.real(self.fmt)

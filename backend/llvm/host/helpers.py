@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llvmlite import ir
-
+from .. import ir
 from .abi import Fault, Segment, Slot
-from .build import I1, I8, I32, I64, PTR, VOID, Code, Text, Value, constant, vector
+from .build import I1, I8, I64, PTR, VOID, Code, Text, Value, constant, vector
 
 _PIECE = 16
 """Bytes of the smallest vector."""
@@ -17,10 +16,10 @@ _WORTH_FETCHING = 1024
 _NEAR = 1 << 20
 """Bytes between a load and the next one, at most, for a guess to make sense."""
 
-PAIR = ir.LiteralStructType([I64, I64])
+PAIR = ir.StructType([I64, I64])
 
 
-class Linked(ir.Module):  # type: ignore[misc]
+class Linked(ir.Module):
     """A module that declares helpers, which another object has (`shared.py`), and does not define them."""
 
 
@@ -33,16 +32,16 @@ def helper(
     cold: bool = False,
 ) -> ir.Function:
     """The function of a module with this name, made by `body` when it is not there yet."""
-    if (known := module.globals.get(name)) is not None:
+    if (known := module.functions.get(name)) is not None:
         return known
-    function = ir.Function(module, ir.FunctionType(result, arguments), name)
+    function = ir.Function(module, result, arguments, name)
     if isinstance(module, Linked):
         return function
     function.linkage = "internal"
     if cold:
         # LLVM is told not to spend time on it
-        function.attributes.add("noinline")
-        function.attributes.add("optnone")
+        function.attributes.append("noinline")
+        function.attributes.append("optnone")
     body(Code(function))
     return function
 
@@ -96,10 +95,8 @@ def operand_table(module: ir.Module, name: str, rows: Sequence[tuple[int, int, i
     """The table for `operand_fault`."""
     entries = [value for row in rows for value in row]
     type_ = ir.ArrayType(I64, len(entries))
-    table = ir.GlobalVariable(module, type_, f"dsa.ranges.{name}")
-    table.linkage, table.global_constant = "internal", True
-    table.initializer = Text(type_, "[" + ", ".join(f"i64 {e}" for e in entries) + "]")
-    return Text(PTR, table.get_reference())
+    rows_text = "[" + ", ".join(f"i64 {e}" for e in entries) + "]"
+    return ir.Global(module, Text(type_, rows_text), f"dsa.ranges.{name}")
 
 
 def open_hbm(module: ir.Module) -> ir.Function:
@@ -245,15 +242,14 @@ def stream(module: ir.Module, vector_bytes: int) -> ir.Function:
         last = constant(I64, vector_bytes - 1)
         head = b.and_(b.neg(place), last)
         end = b.sub(bytes_, b.and_(b.add(place, bytes_), last))
-        once = module.add_metadata([ir.Constant(I32, 1)])
+        once = module.note("i32 1")
         for first, stop, width in (
             (constant(I64, 0), head, _PIECE), (head, end, vector_bytes), (end, bytes_, _PIECE)
         ):  # fmt: skip
 
             def turn(i: Value, width: int = width) -> None:
                 value = code.load(vector(I64, width // 8), source, i)
-                store = b.store(value, code.at(to, i), align=width)
-                store.set_metadata("nontemporal", once)
+                b.store(value, code.at(to, i), align=width, note=f"!nontemporal {once}")
 
             code.loop(first, stop, turn, step=width)
         b.ret_void()

@@ -6,11 +6,10 @@ float's register holds is its bits.
 
 from __future__ import annotations
 
-import llvmlite.ir as ir
-
 from ... import formats
 from ...formats import Format
 from ...numerics.convert import FLOAT_LAYOUTS
+from .. import ir
 from .build import F16, F32, F64, I1, I8, I16, I32, I64, Code, Value, constant, suffix, vector
 
 _INTEGERS = {1: I8, 2: I16, 4: I32, 8: I64}
@@ -18,17 +17,17 @@ _NATIVE = {"fp16": F16, "fp32": F32, "fp64": F64}
 """Formats that the host has, too. Their NaNs come as they are."""
 
 
-def storage(fmt: Format) -> ir.Type:
+def storage(fmt: Format) -> ir.IntType:
     """The LLVM type of an element in memory."""
     return _INTEGERS[fmt.bytes]
 
 
-def integer(fmt: Format) -> ir.Type:
+def integer(fmt: Format) -> ir.IntType:
     """The LLVM type of an integer, or a float's bits, in a register."""
     return I1 if fmt.bits == 1 else storage(fmt)
 
 
-def _like(value: Value, element: ir.Type) -> ir.Type:
+def _like(value: Value, element: ir.Type) -> ir.VectorType:
     return vector(element, value.type.count)
 
 

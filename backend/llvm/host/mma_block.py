@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llvmlite import ir
-
 from ... import formats
 from ...formats import Format
+from .. import ir
 from . import helpers, lanes
 from .build import F32, I1, I64, PTR, VOID, Code, Int, Value, constant, vector
 from .host import Host

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import llvmlite.ir as ir
-
 from ... import formats
 from ...formats import Format
+from .. import ir
 from . import lanes
 from .build import (
     F32,
@@ -292,9 +291,9 @@ def _transpose(unit: Unit, packing: Packing, row_bytes: int) -> ir.Function:
     """void f(to, from, from_stride, rows): a square of elements transposed; the first `rows` rows are stored."""
     count = packing.lanes(unit)
     name = f"dsa.transpose.{8 * packing.bytes}.{count}.{row_bytes}"
-    if (known := unit.module.globals.get(name)) is not None:
+    if (known := unit.module.functions.get(name)) is not None:
         return known
-    function = ir.Function(unit.module, ir.FunctionType(VOID, [PTR, PTR, I64, I64]), name)
+    function = ir.Function(unit.module, VOID, [PTR, PTR, I64, I64], name)
     function.linkage = "internal"
     code = Code(function)
     to, source, stride, rows = function.args

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import llvmlite.ir as ir
-
 from ...formats import Format
 from ...isa.table import SCALE_BLOCK
+from .. import ir
 from . import lanes, mma_pack
 from .build import F32, I8, I32, I64, PTR, VOID, Int, Value, constant, vector
 from .mma_model import Matrix, Product, report_overflow

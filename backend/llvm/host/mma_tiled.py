@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llvmlite import ir
-
 from ... import formats
+from .. import ir
 from . import lanes, mma_block, mma_pack, mma_scale
 from .build import F32, I1, I8, I16, I32, PTR, VOID, Bool, Int, Value, constant, vector
 from .host import Host

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import llvmlite.ir as ir
-
 from ...numerics.quadrant import QUADRANT
 from ...numerics.transcendental_tables import FP32, FP64, TWO_OVER_PI
-from .build import F64, I32, I64, Code, Value, constant, list_constant, vector
+from .. import ir
+from .build import F64, I32, I64, Code, Text, Value, constant, list_constant, vector
 
 _WORDS = [TWO_OVER_PI >> 32 * k & 0xFFFF_FFFF for k in range(37)]
 """2/pi in words of 32 bits, the lowest first."""
@@ -103,14 +102,11 @@ def _word_of_table(code: Code, index: Value) -> Value:
 def _table(code: Code) -> Value:
     """All words of 2/pi and a zero, as a constant of the module."""
     name = "dsa.two_over_pi"
-    if (known := code.module.globals.get(name)) is not None:
+    if (known := code.module.constants.get(name)) is not None:
         return known
     words = [*_WORDS, 0]
-    type_ = ir.ArrayType(I32, len(words))
-    table = ir.GlobalVariable(code.module, type_, name)
-    table.linkage, table.global_constant, table.align = "internal", True, 4
-    table.initializer = ir.Constant(type_, words)
-    return table
+    text = "[" + ", ".join(f"i32 {word}" for word in words) + "]"
+    return ir.Global(code.module, Text(ir.ArrayType(I32, len(words)), text), name, align=4)
 
 
 def _product_words(code: Code, pattern: Value) -> Sequence[Value]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
-
 from ... import formats
 from ...isa.table import ReduceKind
+from .. import ir
 from . import helpers, lanes
 from .build import I1, I32, I64, PTR, VOID, Code, Int, Value, constant, list_constant, vector
 from .folds import Fold

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from ... import formats
+from .. import ir
 from . import copies, helpers, mma_block, reduce_rows
 from .host import Host
 
 
 def everything(host: Host) -> ir.Module:
     """A module of all helpers, visible to others, for a processor."""
-    module, width = ir.Module("helpers"), host.vector_bytes
+    module, width = ir.Module(), host.vector_bytes
     for function in (
         helpers.fault(module), helpers.operand_fault(module), helpers.open_hbm(module),
         helpers.fill(module, width // 8), helpers.large(module), helpers.stream(module, width),

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import llvmlite.ir as ir
-
 from ...numerics.transcendental_tables import FP32, FP64, Tables
+from .. import ir
 from . import quadrant
 from .build import F64, I16, I32, I64, Code, Value, constant, suffix, vector
 from .lanes import is_nan
@@ -26,9 +25,9 @@ def call(code: Code, name: str, x: Value) -> Value:
 
 def _function(caller: Code, name: str, type_: Any) -> ir.Function:
     full = f"dsa.{name}.{suffix(type_)}"
-    if (known := caller.module.globals.get(full)) is not None:
+    if (known := caller.module.functions.get(full)) is not None:
         return known
-    function = ir.Function(caller.module, ir.FunctionType(type_, [type_]), full)
+    function = ir.Function(caller.module, type_, [type_], full)
     function.linkage = "internal"
     code = Code(function, caller.host)
     (x,) = function.args
@@ -37,7 +36,7 @@ def _function(caller: Code, name: str, type_: Any) -> ir.Function:
     through = name in _SCALED and _scaling(code, x) is not None
     if through:
         # short, and around a call a loop would save all its vectors
-        function.attributes.add("alwaysinline")
+        function.attributes.append("alwaysinline")
     result = _BODIES[name](code, x if through else code.b.select(nan, constant(type_, 0.0), x))
     code.b.ret(code.b.select(nan, constant(type_, float("nan")), result))
     return function

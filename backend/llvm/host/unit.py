@@ -7,13 +7,12 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from llvmlite import ir
-
 from ...cost import FieldValue
 from ...isa.check import run_time_range
 from ...isa.table import BY_NAME, NONE
 from ...isa.vprog import VectorProgram
 from ...target import Target
+from .. import ir
 from . import helpers
 from .abi import Fault, Slot
 from .build import I1, I64, PTR, VOID, Bool, Code, Int, Value, constant, null, wrap
@@ -198,7 +197,7 @@ class Unit(Code):
             return max(min(count * stride, FAR), -FAR)
         if isinstance(stride, int) and abs(stride) < 1 << 28:
             return self.mul(count, stride)
-        pair = ir.LiteralStructType([I64, I1])
+        pair = ir.StructType([I64, I1])
         result = self.call(
             "llvm.smul.with.overflow.i64", pair, self.i64(count), self.i64(wrap(stride))
         )
@@ -320,5 +319,5 @@ class Unit(Code):
 
 
 def _library(module: ir.Module, name: str, result: ir.Type) -> ir.Function:
-    known = module.globals.get(name)
-    return known or ir.Function(module, ir.FunctionType(result, [PTR]), name)
+    known = module.functions.get(name)
+    return known or ir.Function(module, result, [PTR], name)

@@ -130,7 +130,7 @@ def mask_below(unit: Unit, count: Int, size: int) -> Value | None:
         if count >= size:
             return None
         if count == 1:
-            return _FirstLane(vector(I1, size), list_constant(I1, [1, *[0] * (size - 1)]).constant)
+            return _FirstLane(vector(I1, size), list_constant(I1, [1, *[0] * (size - 1)]).text)
         return list_constant(I1, [int(k < count) for k in range(size)])
     few = unit.b.trunc(unit.least(count, size), I32)
     return unit.b.icmp_signed("<", list_constant(I32, range(size)), unit.splat(few, size))
