@@ -30,7 +30,8 @@ EMITTERS: dict[str, Callable[[Unit], None]] = {
 }
 """By opcode; set and wait are the engine's own."""
 
-_MOVES = ("dma.load", "dma.store")
+_SHORT = ("dma.load", "dma.store", "vexec", "reduce")
+"""Instructions whose code is short where it has no loop; that of products is not."""
 _FLAGS = ("trans_a", "trans_b", "accumulate", "keep", "reverse")
 _OPTIONAL = ("index", "arg", "out", "compare", "old")
 
@@ -71,8 +72,8 @@ def emit_unit(
     unit.place_slots()
     _versions(unit, emitter, [n for n in spec.open if _decides(instruction.op, n)], {})
     unit.end()
-    if instruction.op in _MOVES and not unit.looped:
-        # helpers move its one row: LLVM is to spend no time on what is around their calls
+    if instruction.op in _SHORT and not unit.looped:
+        # it handles one vector, or helpers move its one row: LLVM is to spend no time on it
         function.attributes.append("optnone")
     return function
 

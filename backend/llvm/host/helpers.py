@@ -257,6 +257,23 @@ def stream(module: ir.Module, vector_bytes: int) -> ir.Function:
     return helper(module, "dsa.stream", VOID, [PTR, PTR, I64, I1], body)
 
 
+def free(module: ir.Module) -> ir.Function:
+    """The C library's free."""
+    return module.functions.get("free") or ir.Function(module, VOID, [PTR], "free")
+
+
+def put_back(module: ir.Module) -> ir.Function:
+    """void f(kept, from, to, bytes): a copy out of the memory `kept`, which is freed."""
+
+    def body(code: Code) -> None:
+        kept, source, to, bytes_ = code.function.args
+        code.copy(to, source, bytes_)
+        code.b.call(free(module), [kept])
+        code.b.ret_void()
+
+    return helper(module, "dsa.put_back", VOID, [PTR, PTR, PTR, I64], body, cold=True)
+
+
 def _find(code: Code, context: Value, address: Value) -> Value:
     """The number of the segment that holds a byte of HBM, or -1."""
     rows = code.b.inttoptr(code.load(I64, context, 8 * Slot.SEGMENTS), PTR)

@@ -15,7 +15,7 @@ from ...target import Target
 from .. import ir
 from . import helpers
 from .abi import Fault, Slot
-from .build import I1, I64, PTR, VOID, Bool, Code, Int, Value, constant, null, wrap
+from .build import I1, I64, PTR, Bool, Code, Int, Value, constant, null, wrap
 from .host import Host
 
 FAR = 1 << 40
@@ -282,13 +282,18 @@ class Unit(Code):
         target: Value,
         sizes: Sequence[Int],
         strides: Sequence[Int],
-        element: ir.Type,
+        element: ir.IntType,
     ) -> None:
         """Copy a redirected result element by element to where it belongs, and free the copy."""
         if kept is None:
             return
         full = self.b.icmp_unsigned("!=", kept, null())
+        bytes_ = _contiguous(sizes, strides, element.width // 8)
         with self.b.if_then(full, likely=False):
+            if bytes_ is not None:
+                function = helpers.put_back(self.module)
+                self.b.call(function, [kept, source, target, self.i64(bytes_)])
+                return
             self.walk(
                 sizes,
                 [strides, strides],
@@ -296,7 +301,7 @@ class Unit(Code):
                     self.load(element, source, offsets[0]), target, offsets[1]
                 ),
             )
-            self.b.call(_library(self.module, "free", VOID), [kept])
+            self.b.call(helpers.free(self.module), [kept])
 
     def walk(
         self,
@@ -318,6 +323,11 @@ class Unit(Code):
         self.loop(0, sizes[0], turn)
 
 
-def _library(module: ir.Module, name: str, result: ir.Type) -> ir.Function:
-    known = module.functions.get(name)
-    return known or ir.Function(module, result, [PTR], name)
+def _contiguous(sizes: Sequence[Int], strides: Sequence[Int], width: int) -> int | None:
+    """Bytes of a walk over neighbours, in whatever grouping of dims; None for other walks."""
+    run = width
+    for size, stride in zip(reversed(sizes), reversed(strides)):
+        if not isinstance(size, int) or (size != 1 and stride != run):
+            return None
+        run *= size
+    return run
