@@ -30,8 +30,7 @@ EMITTERS: dict[str, Callable[[Unit], None]] = {
 }
 """By opcode; set and wait are the engine's own."""
 
-_SHORT = ("dma.load", "dma.store", "vexec", "reduce")
-"""Instructions whose code is short where it has no loop; that of products is not."""
+_MOVES = ("dma.load", "dma.store")
 _FLAGS = ("trans_a", "trans_b", "accumulate", "keep", "reverse")
 _OPTIONAL = ("index", "arg", "out", "compare", "old")
 
@@ -72,8 +71,9 @@ def emit_unit(
     unit.place_slots()
     _versions(unit, emitter, [n for n in spec.open if _decides(instruction.op, n)], {})
     unit.end()
-    if instruction.op in _SHORT and not unit.looped:
-        # it handles one vector, or helpers move its one row: LLVM is to spend no time on it
+    if instruction.op in _MOVES and not unit.looped:
+        # Helpers move its one row: LLVM is to spend no time on what is around their calls. Vectors would not do:
+        # without optimisation LLVM cannot select code for some operations on them, and aborts.
         function.attributes.append("optnone")
     return function
 
