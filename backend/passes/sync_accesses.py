@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp
@@ -40,6 +41,11 @@ class Body:
         while body is not None:
             yield body
             body = body.parent
+
+    @cached_property
+    def path(self) -> tuple[int, ...]:
+        """Where it stands, from the outermost body on."""
+        return tuple(body.at for body in self.enclosing())[::-1]
 
 
 @dataclass(eq=False)

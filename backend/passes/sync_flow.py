@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import attrgetter
 from typing import TypeAlias
 
 from ..isa.table import QUEUED, Engine
@@ -46,20 +47,51 @@ class Link:
     distance: int
 
 
-class Flow:
-    """The links of a body, indexed by their engines."""
+Pair: TypeAlias = "tuple[Engine, Engine]"
+Table: TypeAlias = "tuple[list[int], list[int]]"
 
-    def __init__(self, links: Sequence[Link], period: int) -> None:
+
+class Flow:
+    """The links of a body, indexed by their engines. Tables are made anew only for engines whose links change."""
+
+    def __init__(self, links: Iterable[Link], period: int) -> None:
         self.period = period
-        between: dict[tuple[Engine, Engine], list[Link]] = defaultdict(list)
+        self._links: dict[Pair, list[Link]] = defaultdict(list)
         for link in links:
-            between[link.source, link.target].append(link)
-        self._onward = [(s, t, *_arrivals(some, period)) for (s, t), some in between.items()]
-        self._back = [(s, t, *_departures(some)) for (s, t), some in between.items()]
+            self._links[link.source, link.target].append(link)
+        self._onward: dict[Pair, Table] = {}
+        self._back: dict[Pair, Table] = {}
+
+    def add(self, link: Link) -> None:
+        """One more link."""
+        self._links[link.source, link.target].append(link)
+        self._forget((link.source, link.target))
+
+    def remove(self, link: Link) -> None:
+        """One link less."""
+        pair = link.source, link.target
+        self._links[pair].remove(link)
+        if not self._links[pair]:
+            del self._links[pair]
+        self._forget(pair)
+
+    def _forget(self, pair: Pair) -> None:
+        self._onward.pop(pair, None)
+        self._back.pop(pair, None)
+
+    def _tables(
+        self, tables: dict[Pair, Table], make: Callable[[list[Link], int], Table]
+    ) -> list[tuple[Engine, Engine, list[int], list[int]]]:
+        if len(tables) != len(self._links):
+            for pair, links in self._links.items():
+                if pair not in tables:
+                    tables[pair] = make(links, self.period)
+        return [(*pair, *table) for pair, table in tables.items()]
 
     def spread(self, start: dict[Node, Moment]) -> dict[Node, Moment]:
         """The first moment at which each node has what `start` has, for the nodes that get it at all."""
         known = dict(start)
+        onward = self._tables(self._onward, _arrivals)
         changed = True
         while changed:
             changed = False
@@ -68,7 +100,7 @@ class Flow:
                 if known.get(engine, NEVER) > core:
                     known[engine] = core
                     changed = True
-            for source, target, sets, arrivals in self._onward:
+            for source, target, sets, arrivals in onward:
                 since = min(known.get(source, NEVER), known.get(own(source), NEVER))
                 if since == NEVER:
                     continue
@@ -85,11 +117,12 @@ class Flow:
     def needed(self, nodes: frozenset[Node], position: int) -> frozenset[Node]:
         """Nodes that, having something at position 0, tell one of `nodes` up to `position`."""
         needed: dict[Node, Moment] = dict.fromkeys(nodes, position)
+        back = self._tables(self._back, _departures)
         changed = True
         while changed:
             changed = False
             needed[Engine.CORE] = max(needed.values())
-            for source, target, waits, departures in self._back:
+            for source, target, waits, departures in back:
                 heard = bisect_right(waits, needed.get(target, -1))
                 if not heard:
                     continue
@@ -100,14 +133,17 @@ class Flow:
         return frozenset(needed)
 
 
-def _arrivals(links: list[Link], period: int) -> tuple[list[int], list[int]]:
+def _arrivals(links: list[Link], period: int) -> Table:
     """Sets in order, and the first arrival (from the set's execution on) of each or a later one."""
-    links = sorted(links, key=lambda link: link.set_at)
-    arrivals = [link.distance * period + link.wait_at for link in links]
-    return [link.set_at for link in links], list(accumulate(arrivals[::-1], min))[::-1]
+    links = sorted(links, key=_SET_AT)
+    arrivals = [link.distance * period + link.wait_at for link in reversed(links)]
+    return [link.set_at for link in links], list(accumulate(arrivals, min))[::-1]
 
 
-def _departures(links: list[Link]) -> tuple[list[int], list[int]]:
+def _departures(links: list[Link], _: int) -> Table:
     """Waits for the same execution in order, and the last set that each or an earlier one hears."""
-    links = sorted((link for link in links if not link.distance), key=lambda link: link.wait_at)
-    return [link.wait_at for link in links], list(accumulate((x.set_at for x in links), max))
+    links = sorted([link for link in links if not link.distance], key=_WAIT_AT)
+    return [link.wait_at for link in links], list(accumulate(map(_SET_AT, links), max))
+
+
+_SET_AT, _WAIT_AT = attrgetter("set_at"), attrgetter("wait_at")

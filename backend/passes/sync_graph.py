@@ -83,15 +83,20 @@ class Graph:
         """Add an edge to its body."""
         self.edges.setdefault(id(edge.body), []).append(edge)
         self._forget(edge.body)
+        if (flow := self._flows.get(id(edge.body))) is not None:
+            flow.add(edge)
 
     def remove(self, edge: Edge) -> None:
         """Take an edge away."""
         self.edges[id(edge.body)].remove(edge)
         self._forget(edge.body)
+        if (flow := self._flows.get(id(edge.body))) is not None:
+            flow.remove(edge)
 
     def _forget(self, body: Body) -> None:
         for around in body.enclosing():
-            self._flows.pop(id(around), None)
+            if around is not body:
+                self._flows.pop(id(around), None)
             self._known.pop(id(around), None)
         for depth in range(body.depth):
             self._left.pop(depth, None)

@@ -81,8 +81,7 @@ def _leash(edge: Edge, distance: int) -> Edge:
 
 def _in_program_order(graph: Graph) -> list[Edge]:
     def key(edge: Edge) -> tuple[tuple[int, ...], int, int, int]:
-        path = tuple(body.at for body in edge.body.enclosing())[::-1]
-        return path, edge.set_at, edge.wait_at, edge.distance
+        return edge.body.path, edge.set_at, edge.wait_at, edge.distance
 
     return sorted(graph.all(), key=key)
 
