@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Sequence
 
 from .model import Buffer, Offsets, lower_bound
@@ -50,17 +51,18 @@ ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
 def first_fit(buffers: Sequence[Buffer]) -> Offsets:
     """Give each buffer, in the order given, the lowest offset that is free during its life."""
     offsets: Offsets = {}
-    placed: list[tuple[int, Buffer]] = []  # by offset
+    placed: list[tuple[int, int, int, int]] = []  # offset, end, and life, by offset
     for buffer in buffers:
-        at = 0
-        for offset, other in placed:
-            if other.lower < buffer.upper and buffer.lower < other.upper:
-                if offset >= at + buffer.size:
+        at, lower, upper = 0, buffer.lower, buffer.upper
+        end = buffer.size
+        for offset, over, start, stop in placed:
+            if start < upper and lower < stop:
+                if offset >= end:
                     break
-                at = max(at, offset + other.size)
+                if over > at:
+                    at, end = over, over + buffer.size
         offsets[buffer.id] = at
-        placed.append((at, buffer))
-        placed.sort(key=lambda entry: entry[0])
+        insort(placed, (at, end, lower, upper))
     return offsets
 
 

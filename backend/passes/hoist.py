@@ -8,7 +8,7 @@ instruction would have run anyway.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.dialects import func, scf
@@ -77,7 +77,7 @@ def _movable(
     body: Block, effects: dict[Operation, Effects], groups: Sequence[int] | None
 ) -> set[Operation]:
     """The instructions that do the same in every program."""
-    stored = [arg for e in effects.values() for arg, role in e.hbm if "w" in role]
+    stored = {arg for e in effects.values() for arg, role in e.hbm if "w" in role}
     found: set[Operation] = set()
     for op in body.ops:
         if isinstance(op, dsa.AssertOp):
@@ -89,7 +89,7 @@ def _movable(
     return _settle(found, body, effects)
 
 
-def _stored(arg: int, stored: Sequence[int], groups: Sequence[int] | None) -> bool:
+def _stored(arg: int, stored: Collection[int], groups: Sequence[int] | None) -> bool:
     return any(may_alias(groups, arg, other) for other in stored)
 
 

@@ -54,7 +54,7 @@ def _reside(kernel: func.FuncOp, target: Target) -> None:
 def _nests(kernel: func.FuncOp, grid: scf.ForOp, target: Target) -> Iterator[Nest]:
     """The loads in loops of programs whose arrays the kernel does not write."""
     groups = alias_groups(kernel)
-    stored = [arg for arg, role in effects_of(kernel).hbm if "w" in role]
+    stored = {arg for arg, role in effects_of(kernel).hbm if "w" in role}
     for op in kernel.walk():
         if not isinstance(op, dsa.IssueOp) or op.op.data != "dma.load" or op.hbm_arg is None:
             continue
