@@ -184,5 +184,5 @@ def test_functions_that_units_share_can_be_found() -> None:
     from dsalang._backend.llvm.host.host import this_host
     from dsalang._backend.llvm.host.shared import everything
 
-    made = {f.name for f in everything(this_host()).functions if f.blocks}
+    made = {f.name for f in everything(this_host()).functions.values() if f.blocks}
     assert made <= set(simulator.SHARED)
