@@ -8,7 +8,7 @@ is a line of its block, and a value is its type and its name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 
 
@@ -421,12 +421,30 @@ class IRBuilder:
     def if_then(self, condition: Value, likely: bool = True) -> Iterator[None]:
         """What is emitted inside runs if the condition holds; it must not leave the function."""
         then, done = self.append_basic_block("if"), self.append_basic_block("endif")
-        note = "" if likely else f"!prof {self.function.module.note(_UNLIKELY)}"
-        self.cbranch(condition, then, done, note)
+        self.cbranch(condition, then, done, self._note(likely))
         self.position_at_end(then)
         yield
         self.branch(done)
         self.position_at_end(done)
+
+    @contextmanager
+    def if_else(
+        self, condition: Value, likely: bool = True
+    ) -> Iterator[tuple[AbstractContextManager[None], AbstractContextManager[None]]]:
+        """Two contexts: what is emitted in the first runs if the condition holds, in the second if it does not."""
+        then, other, done = (self.append_basic_block(n) for n in ("then", "else", "endif"))
+        self.cbranch(condition, then, other, self._note(likely))
+        yield self._into(then, done), self._into(other, done)
+        self.position_at_end(done)
+
+    def _note(self, likely: bool) -> str:
+        return "" if likely else f"!prof {self.function.module.note(_UNLIKELY)}"
+
+    @contextmanager
+    def _into(self, block: Block, done: Block) -> Iterator[None]:
+        self.position_at_end(block)
+        yield
+        self.branch(done)
 
 
 _UNLIKELY = '!"branch_weights", i32 1, i32 99'
