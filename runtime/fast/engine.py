@@ -295,7 +295,10 @@ class Launch:
         return Result.of(worker)
 
     def parallel(self, workers: list[Worker]) -> list[Result]:
-        """Cores on several threads. The error of the lowest core counts, as when they run in order."""
+        """Cores on several threads, of which this is one: waking others takes as long as a small core's work.
+
+        The error of the lowest core counts, as when they run in order.
+        """
         from concurrent.futures import FIRST_EXCEPTION, wait  # single-core runs do without
 
         _ = self.program.entry  # compiled once, not by every thread
@@ -317,8 +320,12 @@ class Launch:
                         errors[core] = error
                     return
 
-        futures = [_pool().submit(work, worker) for worker in workers]
+        futures = [_pool().submit(work, worker) for worker in workers[1:]]
         try:
+            work(workers[0])
+            for error in errors.values():
+                if not isinstance(error, Exception):
+                    raise error  # Ctrl-C, which only this thread hears
             while wait(futures, _SWITCH_SECONDS, FIRST_EXCEPTION).not_done:
                 pass
         except BaseException:
