@@ -136,7 +136,7 @@ def rows_case(case: Case, rows: int) -> Case:
 
 def big_matmul_case(kind: Any) -> Case:
     """A product of 1024³ by two programs; what is narrower is converted once for more columns."""
-    size, rows, columns = 1024, 512, 64 if kind is np.float32 else 256
+    size, rows, columns = 1024, 512, 64 if kind is np.float32 else 512
     a, b = normal(size, size, kind=kind), normal(size, size, kind=kind)
     meta = {"K": size, "BM": rows, "BN": columns}
     args = (a, b, np.empty((size, size), kind), size)
