@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,7 @@ from dsalang._backend.llvm.host.sharing import granule
 from ..memory import GARBAGE
 
 Bytes = npt.NDArray[np.uint8]
+_HUGE_PAGE = 2 << 20
 
 
 class Scratchpad:
@@ -24,9 +27,7 @@ class Scratchpad:
     """
 
     def __init__(self, size: int, shared: Sequence[Sequence[int]]) -> None:
-        raw = np.empty(max(1, size) + LINE_BYTES, np.uint8)
-        start = -int(raw.__array_interface__["data"][0]) % LINE_BYTES
-        self.data: Bytes = raw[start : start + max(1, size)]
+        self.data: Bytes = _memory(max(1, size))
         self.size, self.shared = size, shared
         self.place_bits = granule(shared).bit_length() - 1 if shared else 63
         self.places = _places(size, shared, self.place_bits)
@@ -45,6 +46,24 @@ class Scratchpad:
                 room = found[at : at + stride]
                 room[:] = self.data[address : address + room.size]
         return found
+
+
+def _memory(size: int) -> Bytes:
+    """Bytes from a cache line on. Megabytes are in huge pages where the system has them: the rows of a tile are in more
+    pages than the host looks up fast.
+    """
+    huge = size >= _HUGE_PAGE // 2 and hasattr(mmap, "MADV_HUGEPAGE")
+    line = _HUGE_PAGE if huge else LINE_BYTES
+    if huge:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # shared memory may have no huge pages
+        memory = mmap.mmap(-1, -(-size // line) * line + line, flags)
+        with suppress(OSError):  # a kernel without
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        raw = np.frombuffer(memory, np.uint8)
+    else:
+        raw = np.empty(size + line, np.uint8)
+    start = -int(raw.__array_interface__["data"][0]) % line
+    return raw[start : start + size]
 
 
 def _places(size: int, shared: Sequence[Sequence[int]], bits: int) -> npt.NDArray[np.int64]:
