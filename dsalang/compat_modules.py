@@ -16,7 +16,7 @@ from dsalang._backend.errors import (
     SramOverflowError,
     UserError,
 )
-from dsalang._jit import library_combine
+from dsalang._jit import library_combine, refused
 from dsalang._jit.builtin import Builtin
 from dsalang._jit.composite import TensorDescriptor
 from dsalang._jit.constexpr import constexpr, constexpr_function
@@ -187,7 +187,10 @@ def _rest() -> dict[str, Mapping[str, Any]]:
         "triton.backends.compiler": target,
         "triton.tools": {},
         "triton.tools.tensor_descriptor": {"TensorDescriptor": TensorDescriptor},
-        "triton.tools.mxfp": {name: getattr(mxfp, name) for name in ("MXFP4Tensor", "MXScaleTensor")},
+        "triton.tools.ragged_tma": refused.names(refused.RAGGED),
+        "triton.tools.mxfp": {
+            name: getattr(mxfp, name) for name in ("MXFP4Tensor", "MXScaleTensor", "fp8e8m0_to_float32")
+        },
     }  # fmt: skip
 
 

@@ -124,3 +124,10 @@ class MXScaleTensor(_Coded):
         _, exponent = torch.frexp(numbers)  # numbers = m * 2**exponent with 0.5 <= m < 1
         codes = (exponent - 1 + SCALE_BIAS).clamp(0, 254).to(torch.uint8)
         return torch.where(usable, codes, torch.full_like(codes, SCALE_NAN))
+
+
+def fp8e8m0_to_float32(scale: Any) -> Any:
+    """Codes of E8M0, a byte each, as an fp32 tensor: powers of two, NaN for 255."""
+    found = MXScaleTensor()
+    found.data = scale.view(_torch().uint8)
+    return found.to(_torch().float32)

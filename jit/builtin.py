@@ -79,6 +79,8 @@ class Builtin:
             return handler(self, args, kwargs)
         if self.host is not None:
             return self.host(*args, **kwargs)
+        if self.refused:
+            raise UserError(f"{self.name} is not available on this machine", hint=self.refused)
         raise UserError(
             f"{self.name}() was called outside a kernel",
             hint="use it in a function decorated with @dsalang.jit and launch that with kernel[grid](...)",

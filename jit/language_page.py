@@ -167,6 +167,7 @@ def _refused() -> Iterator[str]:
         ("tl", refused.REASONS),
         ("tl.extra.cuda", refused.CUDA),
         ("tl.extra.hip", refused.HIP),
+        ("triton.tools.ragged_tma", refused.RAGGED),
         ("libdevice", refused.LIBDEVICE),
     ):
         for name, reason in sorted(table.items()):

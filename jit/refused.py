@@ -38,6 +38,18 @@ HIP: dict[str, str] = {
 }
 """In `triton.language.extra.hip`."""
 
+RAGGED: dict[str, str] = dict.fromkeys(
+    (
+        "create_ragged_descriptor",
+        "load_ragged",
+        "store_ragged",
+        "atomic_add_ragged",
+        "to_ragged_indices",
+    ),
+    "it rests on addresses that wrap in a GPU's descriptors; mask loads and stores by the slice's size",
+)
+"""In `triton.tools.ragged_tma`."""
+
 LIBDEVICE: dict[str, str] = {
     **{
         f"{name}_{mode}": ROUNDING

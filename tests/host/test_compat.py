@@ -75,6 +75,11 @@ def test_names(installed):
     again = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(again)
     assert again.rsqrt is triton.language.extra.libdevice.rsqrt
+    from triton.tools.ragged_tma import create_ragged_descriptor
+
+    with pytest.raises(dsa.UserError, match="create_ragged_descriptor is not available") as error:
+        create_ragged_descriptor(None, [1, 1])
+    assert "mask loads" in error.value.hint
     assert hasattr(triton.language.standard, "_elementwise_max")
     assert triton.language.tuple_type((dsa.int32,)).types == (dsa.int32,)
     with pytest.raises(dsa.UserError, match=r"triton\.compile") as error:

@@ -202,3 +202,10 @@ def test_scale_codes():
     assert back[:4].tolist() == [1, 1, 0.5, 2] and back[4].isnan() and back[8] == 2.0**-127
     drawn = mxfp.MXScaleTensor(size=(50,)).random(low=1 / 4, high=4).to(torch.float32)
     assert drawn.min() >= 0.25 and drawn.max() <= 4
+
+
+def test_codes_of_scales_are_powers_of_two():
+    codes = torch.tensor([0, 126, 127, 130, 254, 255], dtype=torch.uint8)
+    found = mxfp.fp8e8m0_to_float32(codes)
+    want = torch.tensor([2.0**-127, 0.5, 1.0, 8.0, 2.0**127, float("nan")])
+    assert torch.equal(found[:5], want[:5]) and torch.isnan(found[5])
