@@ -128,6 +128,6 @@ class MXScaleTensor(_Coded):
 
 def fp8e8m0_to_float32(scale: Any) -> Any:
     """Codes of E8M0, a byte each, as an fp32 tensor: powers of two, NaN for 255."""
-    found = MXScaleTensor()
+    found = MXScaleTensor(size=(0,))
     found.data = scale.view(_torch().uint8)
     return found.to(_torch().float32)
