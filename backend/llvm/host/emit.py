@@ -42,10 +42,12 @@ def emit_unit(
     target: Target,
     name: str,
     host: Host | None = None,
+    step: int | None = None,
 ) -> ir.Function:
     """Add the function `name` of `template` to `module`: `i64 name(i8 *sram, i64 *values, i64 *context)`.
 
-    `host` is the processor that the code is for, by default this one. Raises KeyError for set and wait,
+    `host` is the processor that the code is for, by default this one. `step` is the `granule` of the rings of the image
+    that share a place, for whoever emits many units of one image. Raises KeyError for set and wait,
     which touch no data. Helpers that units of a module share are internal functions named `dsa.…`.
     """
     instruction = normalized(template.instruction)
@@ -61,7 +63,7 @@ def emit_unit(
         image.sram_bytes,
         target,
         host or this_host(),
-        granule(shared_slots(image)),
+        granule(shared_slots(image)) if step is None else step,
     )
     function = ir.Function(module, I64, [PTR, PTR, PTR], name)
     # callers gain nothing from its body, and scratch memory of many units must not add up in one frame

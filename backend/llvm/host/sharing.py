@@ -37,10 +37,9 @@ def shared_slots(image: Image) -> tuple[Shared, ...]:
     if image.timing is not None:
         return ()
     found = []
-    for ring in image.rings:
+    for ring, apart in zip(image.rings, _apart(image.rings)):
         several = ring.slots > 1 and ring.turns == 1 and not ring.kept
         aligned = ring.address % LINE_BYTES == 0 and ring.stride_bytes % LINE_BYTES == 0
-        apart = not any(_overlap(ring, other) for other in image.rings if other is not ring)
         if several and aligned and apart:
             found.append(Shared(ring.address, ring.slots, ring.stride_bytes))
     return tuple(found)
@@ -54,6 +53,15 @@ def granule(shared: Sequence[Sequence[int]]) -> int:
     return bits & -bits
 
 
-def _overlap(a: RingInfo, b: RingInfo) -> bool:
-    ends = [ring.address + ring.slots * ring.stride_bytes for ring in (a, b)]
-    return a.address < ends[1] and b.address < ends[0]
+def _apart(rings: Sequence[RingInfo]) -> list[bool]:
+    """Per ring whether no other one has bytes of it."""
+    apart = [True] * len(rings)
+    last, reach = -1, 0  # the ring that reaches furthest so far, and how far
+    for k in sorted(range(len(rings)), key=lambda k: rings[k].address):
+        ring = rings[k]
+        end = ring.address + ring.slots * ring.stride_bytes
+        if last >= 0 and ring.address < reach and end > ring.address:
+            apart[k] = apart[last] = False
+        if end > reach:
+            last, reach = k, end
+    return apart
