@@ -53,6 +53,7 @@ def test_the_last_thread_ends_it() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_child_process_collects() -> None:
     gc.enable()
     with paused():
