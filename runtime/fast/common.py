@@ -341,9 +341,8 @@ def _read() -> str:
             blocks += f"  %x{code} = add i64 %v{code}, 0\n"
         blocks += f"  %t{code} = call i64 @dsa.trace_read(ptr %c)\n  ret i64 %x{code}\n"
     body = load("%sram", Entry.SRAM) + "  %sp = inttoptr i64 %sram to ptr\n"
-    body += (
-        load("%size", Slot.SRAM_BYTES) + _place() + "  %p = getelementptr i8, ptr %sp, i64 %pa\n"
-    )
+    body += load("%size", Slot.SRAM_BYTES) + "  %pa = call i64 @dsa.place(ptr %c, i64 %a)\n"
+    body += "  %p = getelementptr i8, ptr %sp, i64 %pa\n"
     body += "  %low = icmp ule i64 %a, %size\n"
     body += f"  switch i64 %format, label %bad [{cases} ]\n{blocks}bad:\n"
     body += store("%a", Entry.DETAIL, "de") + store("%format", Entry.FORMAT, "fo")
@@ -351,17 +350,6 @@ def _read() -> str:
     none = store(str(int(Status.NO_DATA)), Entry.STATUS, "s") + "  ret i64 0\n}\n"
     head = "(ptr %c, i64 %a, i64 %format) noinline nounwind {\n"
     return f"define i64 @dsa.read{head}{body}define i64 @dsa.no_read{head}{none}"
-
-
-def _place() -> str:
-    """Where the host has SRAM address %a, as %pa; %size is the SRAM's."""
-    out = load("%places", Slot.PLACES) + load("%bits", Slot.PLACE_BITS)
-    out += "  %one = shl i64 1, %bits\n  %up = add i64 %size, %one\n  %most = sub i64 %up, 1\n"
-    out += "  %last = lshr i64 %most, %bits\n  %near = lshr i64 %a, %bits\n"
-    out += "  %beyond = icmp ugt i64 %near, %last\n"
-    out += "  %entry = select i1 %beyond, i64 %last, i64 %near\n"
-    out += "  %pt = inttoptr i64 %places to ptr\n  %pl = getelementptr i64, ptr %pt, i64 %entry\n"
-    return out + "  %more = load i64, ptr %pl, align 8\n  %pa = add i64 %a, %more\n"
 
 
 def _finish() -> str:

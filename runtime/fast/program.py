@@ -20,18 +20,18 @@ def build(
     """The module: `i64 dsa.run(ptr context, ptr args, i64 core, i64 cores)` runs a core and gives its Status."""
     from dsalang._backend.llvm.host import helpers
     from dsalang._backend.llvm.host.emit import emit_unit
-    from dsalang._backend.llvm.host.sharing import granule, shared_slots
+    from dsalang._backend.llvm.host.sharing import shared_slots
 
     from . import timing_only
 
-    module, step = helpers.Linked(), granule(shared_slots(image))
+    module, shared = helpers.Linked(), bool(shared_slots(image))
     text = [declarations()]
     for number, row in enumerate(rows):
         if row.kind in (timing.SET, timing.TAKE):
             continue
         name = f"unit.{number}"
         if functional:
-            unit = emit_unit(module, row.prepared.template, image, target, name, step=step)
+            unit = emit_unit(module, row.prepared.template, image, target, name, shared=shared)
         else:
             unit = timing_only.emit(module, row, target, name)
         unit.linkage = "internal"

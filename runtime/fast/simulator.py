@@ -53,7 +53,7 @@ SHARED = (
     "simulate", "dsa.flush", "dsa.simulate", "dsa.service", "dsa.trace_read", "dsa.append", "dsa.done", "dsa.moved",
     "dsa.execute", "dsa.address", "dsa.transfer", "dsa.compute",
     "dsa.broken", "dsa.print", "dsa.assert", "dsa.fault", "dsa.operand", "dsa.open", "dsa.fill", "dsa.large",
-    "dsa.stream", "dsa.read", "dsa.no_read", "dsa.status", "dsa.finish", "dsa.put_back",
+    "dsa.stream", "dsa.ahead", "dsa.place", "dsa.read", "dsa.no_read", "dsa.status", "dsa.finish", "dsa.put_back",
     "dsa.rows", "dsa.columns.2", "dsa.columns.4", "dsa.reduce.fsum", "dsa.reduce.fmaxnum",
     "dsa.block", "dsa.packing.fp32", "dsa.packing.fp16", "dsa.packing.bf16", "dsa.scheduled",
 )  # fmt: skip

@@ -7,8 +7,9 @@ Too early for the first one, which holds what is computed on.
 
 from __future__ import annotations
 
-from .abi import LINE_BYTES, Slot
-from .build import I32, I64, PTR, VOID, Int, Value, constant
+from . import helpers
+from .abi import LINE_BYTES
+from .build import I32, I64, VOID, Int, Value, constant
 from .unit import Unit
 
 _VECTORS = 16
@@ -16,30 +17,18 @@ _VECTORS = 16
 
 
 class Fetch:
-    """Lines that one row of `vectors` vectors fetches: one with each, as long as there are some."""
+    """Lines that one row of `vectors` vectors fetches, one with each; `near` is memory that is near already."""
 
-    def __init__(self, unit: Unit, vectors: int) -> None:
-        self.unit, self.bytes = unit, vectors * LINE_BYTES
-        self.worth = vectors >= _VECTORS
-        if self.worth:
-            self.ahead: Value = unit.load(I64, unit.context, 8 * Slot.AHEAD)
-            self.left: Value = unit.load(I64, unit.context, 8 * Slot.AHEAD_BYTES)
-            self.start: Value = unit.b.inttoptr(self.ahead, PTR)
+    def __init__(self, unit: Unit, vectors: int, near: Value) -> None:
+        self.unit = unit
+        self.start: Value = None
+        if vectors >= _VECTORS:
+            bytes_ = constant(I64, vectors * LINE_BYTES)
+            self.start = unit.b.call(helpers.ahead(unit.module), [unit.context, bytes_, near])
 
     def line(self, offset: Int) -> None:
-        """Fetch the line at an offset; where none is left the one behind the last, which costs nothing again."""
-        if not self.worth:
-            return
-        unit = self.unit
-        near = unit.at(self.start, unit.math("umin", unit.i64(offset), self.left))
-        read, second_cache, data = (constant(I32, n) for n in (0, 2, 1))
-        unit.call("llvm.prefetch.p0", VOID, near, read, second_cache, data)
-
-    def end(self) -> None:
-        """Note what has been fetched."""
-        if not self.worth:
-            return
-        unit = self.unit
-        done = unit.math("umin", constant(I64, self.bytes), self.left)
-        unit.put(Slot.AHEAD, unit.b.add(self.ahead, done))
-        unit.put(Slot.AHEAD_BYTES, unit.b.sub(self.left, done))
+        """Fetch the line at an offset."""
+        if self.start is not None:
+            read, second_cache, data = (constant(I32, n) for n in (0, 2, 1))
+            where = self.unit.at(self.start, offset)
+            self.unit.call("llvm.prefetch.p0", VOID, where, read, second_cache, data)

@@ -13,7 +13,7 @@ from . import dma, dma_list, mma, reduce, scan, take, vexec
 from .abi import Fault
 from .build import I64, PTR, constant
 from .host import Host, this_host
-from .sharing import granule, shared_slots
+from .sharing import shared_slots
 from .unit import Spec, Unit
 
 EMITTERS: dict[str, Callable[[Unit], None]] = {
@@ -42,11 +42,11 @@ def emit_unit(
     target: Target,
     name: str,
     host: Host | None = None,
-    step: int | None = None,
+    shared: bool | None = None,
 ) -> ir.Function:
     """Add the function `name` of `template` to `module`: `i64 name(i8 *sram, i64 *values, i64 *context)`.
 
-    `host` is the processor that the code is for, by default this one. `step` is the `granule` of the rings of the image
+    `host` is the processor that the code is for, by default this one. `shared` says whether there are rings in the image
     that share a place, for whoever emits many units of one image. Raises KeyError for set and wait,
     which touch no data. Helpers that units of a module share are internal functions named `dsa.…`.
     """
@@ -63,7 +63,7 @@ def emit_unit(
         image.sram_bytes,
         target,
         host or this_host(),
-        granule(shared_slots(image)) if step is None else step,
+        bool(shared_slots(image)) if shared is None else shared,
     )
     function = ir.Function(module, I64, [PTR, PTR, PTR], name)
     # callers gain nothing from its body, and scratch memory of many units must not add up in one frame

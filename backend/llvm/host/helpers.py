@@ -182,6 +182,49 @@ def _look_ahead(
     code.when(code.both(known, code.both(whole, large)), guess)
 
 
+def ahead(module: ir.Module) -> ir.Function:
+    """ptr f(context, bytes, instead): where to fetch so many bytes from that are probably loaded next, or `instead`.
+
+    Too few left are not worth it; a few more than are left do no harm.
+    """
+
+    def body(code: Code) -> None:
+        b = code.b
+        context, bytes_, instead = code.function.args
+        left = code.load(I64, context, 8 * Slot.AHEAD_BYTES)
+        some, none = b.append_basic_block("some"), b.append_basic_block("none")
+        b.cbranch(code.compare(">=", code.b.add(left, left), bytes_), some, none)
+        b.position_at_end(some)
+        start = code.load(I64, context, 8 * Slot.AHEAD)
+        _put(code, context, Slot.AHEAD, b.add(start, bytes_))
+        _put(code, context, Slot.AHEAD_BYTES, code.largest(b.sub(left, bytes_), 0))
+        b.ret(b.inttoptr(start, PTR))
+        b.position_at_end(none)
+        b.ret(instead)
+
+    return helper(module, "dsa.ahead", PTR, [PTR, I64, PTR], body)
+
+
+def place(module: ir.Module) -> ir.Function:
+    """i64 f(context, address): where the host has an SRAM address, as an offset (`sharing.py`)."""
+
+    def body(code: Code) -> None:
+        b = code.b
+        context, address = code.function.args
+        table, bits, size = (
+            code.load(I64, context, 8 * slot)
+            for slot in (Slot.PLACES, Slot.PLACE_BITS, Slot.SRAM_BYTES)
+        )
+        one = b.shl(constant(I64, 1), bits)
+        last = b.lshr(b.sub(b.add(size, one), constant(I64, 1)), bits)
+        number = b.lshr(address, bits)
+        beyond = b.icmp_unsigned(">", number, last)
+        entry = code.select(beyond, last, number)
+        b.ret(b.add(address, code.load(I64, b.inttoptr(table, PTR), code.mul(entry, 8))))
+
+    return helper(module, "dsa.place", I64, [PTR, I64], body)
+
+
 def fill(module: ir.Module, lanes: int) -> ir.Function:
     """void f(to, bytes, pattern): `bytes` bytes of the 8-byte pattern again and again."""
 

@@ -14,7 +14,7 @@ def everything(host: Host) -> ir.Module:
     for function in (
         helpers.fault(module), helpers.operand_fault(module), helpers.open_hbm(module),
         helpers.fill(module, width // 8), helpers.large(module), helpers.stream(module, width),
-        helpers.put_back(module),
+        helpers.ahead(module), helpers.place(module), helpers.put_back(module),
         copies.rows(module, width), *(copies.columns(module, n, width) for n in copies.WIDTHS),
         *(reduce_rows.rows(module, kind) for kind in reduce_rows.KINDS),
         mma_block.block(module, host),

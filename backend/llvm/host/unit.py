@@ -30,7 +30,7 @@ class Spec:
         fields: the complete fields of the instruction.
         open: names of the fields that come at run time, in operand order.
         program: the vector program of a vexec.
-        granule: bytes of SRAM per entry of the table of places (`sharing.py`), 0 where there is none.
+        shared: whether slots of rings share a place in the host's memory (`sharing.py`).
     """
 
     op: str
@@ -41,7 +41,7 @@ class Spec:
     sram_bytes: int
     target: Target
     host: Host
-    granule: int = 0
+    shared: bool = False
 
 
 @dataclass
@@ -124,19 +124,13 @@ class Unit(Code):
         Bounds are checked afterwards, so that whatever the table says, no access leaves the memory. Addresses that are known
         now are in rings of one slot.
         """
-        granule = self.spec.granule
-        if not granule:
+        if not self.spec.shared:
             return
-        fields, last = BY_NAME[self.spec.op].by_name, -(-self.spec.sram_bytes // granule)
-        table: Value = None
+        fields = BY_NAME[self.spec.op].by_name
         for text, address in self._open.items():
-            if not (fields[text.partition(".")[0]].role or "").startswith("sram_"):
-                continue
-            if table is None:
-                table = self.b.inttoptr(self.load(I64, self.context, 8 * Slot.PLACES), PTR)
-            number = self.b.lshr(address, constant(I64, granule.bit_length() - 1))
-            number = self.math("umin", number, constant(I64, last))
-            self._open[text] = self.b.add(address, self.load(I64, table, self.mul(number, 8)))
+            if (fields[text.partition(".")[0]].role or "").startswith("sram_"):
+                arguments = [self.context, address]
+                self._open[text] = self.b.call(helpers.place(self.module), arguments)
 
     # Faults and results
 

@@ -184,9 +184,8 @@ class _Vexec:
         small = sum(node.level == _PER_VECTOR for node in nodes) <= _PEELED_OPS
         # a tail of one element is always apart: its mask must be known for what it is (see `walk`)
         if small or whole == 0 or size - whole < 2:
-            fetch = Fetch(unit, whole // count)
+            fetch = Fetch(unit, whole // count, self.outputs[self.order[0]].row)
             unit.loop(0, whole, full, step=count)
-            fetch.end()
             if whole < size:
                 masked(whole)
         else:
