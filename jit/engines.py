@@ -11,7 +11,7 @@ from dsalang._runtime.residency import Sram
 
 from . import knobs
 from .arguments import Arguments
-from .first_run import FirstRun, is_small
+from .first_run import FirstRun, is_over_budget, is_small, spent
 from .folder import open_cache
 from .launch import Grid, bits_of, kept_by, memory_beyond, memory_of
 
@@ -28,8 +28,6 @@ _FEW = 4
 """Kernels of a process that get host code although they have only been launched once: loading the reference engine takes
 as long as making it for one or two."""
 _programs: OrderedDict[tuple[str, bool], Program] = OrderedDict()
-_started: dict[str, None] = {}
-"""Keys of images that have run once, on the reference engine."""
 
 
 def launcher(
@@ -111,15 +109,15 @@ def _engine(
         from dsalang._runtime.fast.engine import UnsuitedError
 
         small = name == "fast" and kept is None and is_small(grid, memory)
-        if small and _runs_once(find_image, target, key):
+        if small and _may_be_over_soon(find_image, target, key):
             image = find_image()
-            _started[key] = None
+            spent.setdefault(key, 0.0)
             if not image.beyond:
                 values = bits_of(arguments, [argument.name for argument in image.arguments], flag)
                 again = partial(
                     _engine, find_image, target, key, arguments, grid, memory, timeline, flag
                 )
-                return FirstRun(image, target, values, grid, memory, again)
+                return FirstRun(image, target, key, values, grid, memory, again)
         try:
             program = program_of(find_image, target, key, name == "fast")
             values = bits_of(arguments, [name for name, _ in program.outline.arguments], flag)
@@ -152,13 +150,15 @@ def _engine(
     return partial(engine, image, target, values, grid, memory, slow)
 
 
-def _runs_once(find_image: Callable[[], Image], target: Target, key: str) -> bool:
-    """Whether a kernel may be launched only once: by this process not yet, and its host code is nowhere.
+def _may_be_over_soon(find_image: Callable[[], Image], target: Target, key: str) -> bool:
+    """Whether a kernel may need no host code: this process has launched it for less time than that costs, and it is nowhere.
 
     One that another process has compiled has been launched before; a process that launches many of them is a test run.
     """
-    if not knobs.TIERED.get() or key in _started or (key, True) in _programs:
+    if not knobs.TIERED.get() or (key, True) in _programs:
         return False
+    if key in spent:
+        return not is_over_budget(key)
     cache = open_cache()
     if cache is None or not cache.has(key):
         return True

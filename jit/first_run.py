@@ -1,5 +1,5 @@
-"""A kernel's first launch without host code: most kernels are launched once, and small ones are over on the reference
-engine before LLVM has made host code of them. Both engines give the same bits and the same cycles.
+"""A kernel's first launches without host code: most kernels are launched once or a few times, and small ones are over on
+the reference engine before LLVM has made host code of them. Both engines give the same bits and the same cycles.
 """
 
 from __future__ import annotations
@@ -25,11 +25,19 @@ MOST_PROGRAMS = 64
 MOST_BYTES = 1 << 20
 """Of memory that a first run may write to; it is copied, so that a run that is given up leaves no trace."""
 MOST_SECONDS = 0.04
-"""About what host code costs: a run is given up when it has taken as long, so it takes twice as long at the worst."""
+"""About what host code costs. When the launches of an image have taken as long on the reference engine, it gets host code, and
+the run that is under way is given up: nobody pays more than twice (renting skis, until they would have been bought)."""
+spent: dict[str, float] = {}
+"""Seconds of this process on the reference engine, by the key of the image."""
 
 
 class _TooLongError(Exception):
     """The run is worth host code."""
+
+
+def is_over_budget(key: str) -> bool:
+    """Whether an image has been launched for so long that host code would have been cheaper."""
+    return spent.get(key, 0.0) >= MOST_SECONDS
 
 
 def is_small(grid: Grid, memory: Memory) -> bool:
@@ -40,10 +48,11 @@ def is_small(grid: Grid, memory: Memory) -> bool:
 
 @dataclass(eq=False)
 class FirstRun:
-    """A launch that runs on the reference engine once; `compiled` makes it a launch of host code, for ever after."""
+    """A launch that runs on the reference engine at first; `compiled` makes it a launch of host code, for ever after."""
 
     image: Image
     target: Target
+    key: str
     values: Sequence[int]
     grid: Grid
     memory: Memory
@@ -52,25 +61,23 @@ class FirstRun:
 
     def __call__(self) -> Run:
         """Launch."""
-        if self._next is not None:
-            return self._next()
-        self._next = self._later
-        first = self._attempt()
-        return self._later() if first is None else first
-
-    def _later(self) -> Run:
-        self._next = self.compiled()
+        if self._next is None:
+            found = None if is_over_budget(self.key) else self._attempt()
+            if found is not None:
+                return found
+            self._next = self.compiled()
         return self._next()
 
     @paused()  # the collector's time is not the run's
     def _attempt(self) -> Run | None:
-        """The run, None when it takes too long; memory is as it was before then."""
+        """The run, None when it is not over in time; memory is as it was before then."""
         from dsalang._runtime.reference.engine import run
         from dsalang._runtime.reference.options import Options
 
         before = [(s.data, s.data.copy()) for s in self.memory.segments if s.writable]
-        end = time.thread_time() + MOST_SECONDS
         lines: list[str] = []
+        start = time.thread_time()
+        end = start + MOST_SECONDS - spent.get(self.key, 0.0)
 
         def tick() -> None:
             if time.thread_time() > end:
@@ -92,5 +99,6 @@ class FirstRun:
                 data[:] = old
             return None
         finally:
+            spent[self.key] = spent.get(self.key, 0.0) + time.thread_time() - start
             for line in lines:
                 print(line)

@@ -1,4 +1,4 @@
-"""The first launch of a small kernel runs on the reference engine: nobody can tell, but by the missing host code."""
+"""First launches of a small kernel run on the reference engine: nobody can tell, but by the missing host code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def compiled(monkeypatch, tmp_path):
     """Kernels that got host code, by key; the cache is empty."""
     monkeypatch.setenv("DSA_TIERED", "1")
     monkeypatch.setenv("DSA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(engines, "_started", {})
+    monkeypatch.setattr(first_run, "MOST_SECONDS", 10.0)
+    first_run.spent.clear()
     monkeypatch.setattr(engines, "_programs", OrderedDict())
     made: list[str] = []
     plain = engines.program_of
@@ -32,7 +33,7 @@ def compiled(monkeypatch, tmp_path):
 
 def forget(kernel):
     """As in a new process."""
-    engines._started.clear()
+    first_run.spent.clear()
     engines._programs.clear()
     kernel._launches.clear()
 
@@ -47,15 +48,24 @@ def make():
     return kernel
 
 
-def test_host_code_is_made_at_the_second_launch(compiled):
+def spend(seconds=10.0):
+    """As if the images so far had been launched for so long."""
+    for key in first_run.spent:
+        first_run.spent[key] = seconds
+
+
+def test_host_code_is_made_when_launches_have_cost_as_much(compiled):
     kernel = make()
     x = np.zeros(32, np.int32)
     first = kernel[2](x, 5, 3)
+    kernel[2](x, 5, 3)
     assert not compiled
+    assert 0 < sum(first_run.spent.values()) < 10
+    spend()
     second = kernel[2](x, 5, 3)
     assert len(compiled) == 1
     assert first.cycles == second.cycles
-    assert (x == 30).all()
+    assert (x == 45).all()
     third = np.zeros(32, np.int32)
     kernel[2](third, 5, 3)
     assert (third == 15).all()
@@ -63,11 +73,17 @@ def test_host_code_is_made_at_the_second_launch(compiled):
 
 def test_a_bound_launch_goes_on_with_host_code(compiled):
     x = np.zeros(16, np.int32)
-    again = make()[1].bind(x, 1, 2)
-    for turn in (1, 2, 3):
+    kernel = make()
+    again, other = (kernel[1].bind(x, 1, 2) for _ in range(2))
+    for turn in (1, 2, 3, 4):
         again()
         assert (x == 2 * turn).all()
-    assert len(compiled) == 1
+        if turn == 2:
+            assert not compiled
+            spend()
+    other()
+    assert (x == 10).all()
+    assert len(set(compiled)) == 1
 
 
 def test_a_run_that_takes_long_starts_again_on_host_code(compiled, monkeypatch, capsys):
@@ -96,6 +112,7 @@ def test_another_process_has_compiled_it(compiled):
     x = np.zeros(16, np.int32)
     kernel = make()
     kernel[1](x, 7, 1)
+    assert not compiled
     forget(kernel)
     kernel[1](x, 7, 1)
     assert len(compiled) == 1
@@ -127,5 +144,6 @@ def test_errors_are_the_same(compiled):
         with pytest.raises(dsa.DeviceError) as caught:
             kernel[1](x)
         texts.append(str(caught.value))
+        spend()
     assert texts[0] == texts[1]
     assert len(compiled) == 1
