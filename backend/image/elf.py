@@ -1,6 +1,6 @@
-"""Device images as files: ELF64 RISC-V relocatable objects that LLVM writes and `readelf` reads.
+"""Device images as files: ELF64 RISC-V relocatable objects, which `readelf` reads.
 
-Next to the glue's code the object has these sections:
+LLVM writes the object with the glue's code; these sections are added to it:
 
 | section | contents |
 | --- | --- |
@@ -19,6 +19,8 @@ import dataclasses
 import hashlib
 import struct
 import zlib
+from dataclasses import dataclass
+from functools import lru_cache
 
 from .. import formats
 from ..errors import ImageError, InternalError
@@ -30,6 +32,7 @@ from . import link as linker
 from .meta import Meta, TemplateMeta, dump, parse
 from .model import Image, Template
 from .reader import Object, read_object
+from .writer import with_sections
 
 CODE_ADDRESS = 0x10000
 VERSION = 4
@@ -43,18 +46,34 @@ _DIGEST_OFFSET = 16
 
 def link_image(image: Image) -> Image:
     """The image with its glue compiled for RV64: `code`, `entry` and `file` are filled in."""
+    glue = _linked(image.glue, image.code_address)
+    file, places = with_sections(glue.file, {**_sections(image), ".dsa.glue": glue.source})
+    data = bytearray(file)
+    at = places[".dsa.ident"] + _DIGEST_OFFSET
+    data[at : at + 32] = hashlib.sha256(data).digest()
+    linked = dataclasses.replace(image, code=glue.code, entry=glue.entry)
+    return linked.stored_in(bytes(data))
+
+
+@dataclass(frozen=True)
+class _Glue:
+    """Glue that is compiled: the object, what it puts into the device's memory, its entry point, its compressed source."""
+
+    file: bytes
+    code: bytes
+    entry: int
+    source: bytes
+
+
+# Kernels that differ in what their instructions do, but not in their order, have the same glue: types, operators.
+@lru_cache(maxsize=256)
+def _linked(glue: str, address: int) -> _Glue:
     # loading a cached image must not pay for importing LLVM
     from ..llvm.riscv import compile_object
 
-    data = bytearray(linker.link(compile_object(image.glue, _sections(image)), image.code_address))
-    obj = read_object(bytes(data))
-    at = obj.section(".dsa.ident").offset + _DIGEST_OFFSET
-    data[at : at + 32] = hashlib.sha256(data).digest()
-    return dataclasses.replace(
-        image,
-        code=linker.memory(obj, image.code_address),
-        entry=_entry(obj),
-    ).stored_in(bytes(data))
+    file = linker.link(compile_object(glue), address)
+    obj = read_object(file)
+    return _Glue(file, linker.memory(obj, address), _entry(obj), zlib.compress(glue.encode()))
 
 
 def save(image: Image) -> bytes:
@@ -78,7 +97,6 @@ def _sections(image: Image) -> dict[str, bytes]:
         ".dsa.meta": dump(meta),
         ".dsa.templates": b"".join(encode(t.instruction) for t in image.templates),
         ".dsa.programs": b"".join(map(encode_program, image.programs)),
-        ".dsa.glue": zlib.compress(image.glue.encode()),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -23,11 +22,11 @@ def _machine() -> Any:
     return target.create_target_machine(features=FEATURES, reloc="static", codemodel="small", opt=2)
 
 
-def _optimized(glue: str, sections: Mapping[str, bytes]) -> Any:
+def _optimized(glue: str) -> Any:
     machine = _machine()
     head = f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"\n'
     try:
-        module = llvm.parse_assembly(head + glue + _globals(sections))
+        module = llvm.parse_assembly(head + glue)
         module.verify()
     except RuntimeError as error:
         raise InternalError(f"lower: LLVM refuses the glue: {error}\n{glue}") from None
@@ -46,29 +45,11 @@ def _optimized(glue: str, sections: Mapping[str, bytes]) -> Any:
     return module
 
 
-def _globals(sections: Mapping[str, bytes]) -> str:
-    lines = [
-        f'@"{name[1:]}" = internal constant [{len(data)} x i8] c"{_escaped(data)}", section "{name}", align 8'
-        for name, data in sections.items()
-    ]
-    if sections:
-        names = ", ".join(f'ptr @"{name[1:]}"' for name in sections)
-        lines.append(
-            f"@llvm.compiler.used = appending global [{len(sections)} x ptr] [{names}], "
-            'section "llvm.metadata"'
-        )
-    return "\n" + "\n".join(lines) + "\n"
-
-
-def _escaped(data: bytes) -> str:
-    return "\\" + data.hex("\\") if data else ""
-
-
-def compile_object(glue: str, sections: Mapping[str, bytes]) -> bytes:
-    """An ELF64 relocatable object with the glue's RV64 code and `sections` (name to contents)."""
-    return bytes(_machine().emit_object(_optimized(glue, sections)))
+def compile_object(glue: str) -> bytes:
+    """An ELF64 relocatable object with the glue's RV64 code."""
+    return bytes(_machine().emit_object(_optimized(glue)))
 
 
 def assembly(glue: str) -> str:
     """The glue as RV64 assembly text, calls into the machine still symbolic."""
-    return str(_machine().emit_assembly(_optimized(glue, {})))
+    return str(_machine().emit_assembly(_optimized(glue)))

@@ -118,7 +118,7 @@ def test_any_bytes_are_refused(data):
 
 
 def test_foreign_objects_are_refused():
-    plain = compile_object("define void @dsa_kernel() {\n ret void\n}\n", {})
+    plain = compile_object("define void @dsa_kernel() {\n ret void\n}\n")
     with pytest.raises(ImageError, match="without dsalang's sections"):
         load(plain)
     x86 = bytearray(sample().file)

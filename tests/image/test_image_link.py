@@ -14,7 +14,7 @@ DECLARE = "declare i64 @__dsa_issue(i64, i64)\n"
 
 
 def linked(glue: str) -> bytes:
-    return link.memory(read_object(link.link(compile_object(glue, {}), 0x10000)), 0x10000)
+    return link.memory(read_object(link.link(compile_object(glue), 0x10000)), 0x10000)
 
 
 def test_a_call_becomes_custom_0_and_nop():
