@@ -4,11 +4,14 @@ the reference engine before LLVM has made host code of them. Both engines give t
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dsalang._backend.collector import paused
 
@@ -70,11 +73,14 @@ class FirstRun:
 
     @paused()  # the collector's time is not the run's
     def _attempt(self) -> Run | None:
-        """The run, None when it is not over in time; memory is as it was before then."""
+        """The run, None when it is not over in time; it has left no trace then."""
         from dsalang._runtime.reference.engine import run
         from dsalang._runtime.reference.options import Options
 
-        before = [(s.data, s.data.copy()) for s in self.memory.segments if s.writable]
+        if threading.active_count() > 1 and _has_atomics(self.image):
+            spent[self.key] = MOST_SECONDS
+            return None
+        draft = _Draft(self.memory)
         lines: list[str] = []
         start = time.thread_time()
         end = start + MOST_SECONDS - spent.get(self.key, 0.0)
@@ -92,13 +98,41 @@ class FirstRun:
             tick=tick,
         )
         try:
-            return run(self.image, self.target, self.values, self.grid, self.memory, options)
+            return run(self.image, self.target, self.values, self.grid, draft.memory, options)
         except _TooLongError:
             lines.clear()
-            for data, old in before:
-                data[:] = old
+            draft.drop()
             return None
         finally:
             spent[self.key] = spent.get(self.key, 0.0) + time.thread_time() - start
+            draft.write()
             for line in lines:
                 print(line)
+
+
+class _Draft:
+    """Copies of what a run may write to. Undoing what it wrote in place would undo what other threads wrote next to it."""
+
+    def __init__(self, memory: Memory) -> None:
+        from dsalang._runtime.memory import Memory
+
+        segments = memory.segments
+        copies = [replace(s, data=s.data.copy()) if s.writable else s for s in segments]
+        self.memory = Memory(copies)
+        self._written = [
+            (s.data, copy.data, copy.data.copy()) for s, copy in zip(segments, copies) if s.writable
+        ]
+
+    def drop(self) -> None:
+        """Forget what was written."""
+        self._written.clear()
+
+    def write(self) -> None:
+        """Write what has changed where it belongs, and nothing else."""
+        for data, new, old in self._written:
+            np.copyto(data, new, where=new != old)
+
+
+def _has_atomics(image: Image) -> bool:
+    """Whether an image reads and writes in one step, as seen from other threads; a draft cannot."""
+    return any(template.instruction.op == "dma.atomic" for template in image.templates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 
 import numpy as np
@@ -147,3 +148,37 @@ def test_errors_are_the_same(compiled):
         spend()
     assert texts[0] == texts[1]
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+def test_other_threads_write_next_to_it(compiled, monkeypatch, given_up):
+    seconds = 0.02 if given_up else 10.0
+    monkeypatch.setattr(first_run, "MOST_SECONDS", seconds)
+    kernel, x = make(), np.zeros(64, np.int32)
+    start = first_run._Draft.__init__
+
+    def late(draft, memory):
+        start(draft, memory)
+        x[32:] = 7  # another thread's, while the kernel runs
+
+    monkeypatch.setattr(first_run._Draft, "__init__", late)
+    kernel[1](x, 1, 2000 if given_up else 3)
+    assert bool(compiled) is given_up
+    assert x.tolist() == [2000 if given_up else 3] * 16 + [0] * 16 + [7] * 32
+
+
+def test_atomics_beside_other_threads_get_host_code(compiled):
+    @dsa.jit
+    def count(x):
+        tl.atomic_add(x, 1)
+
+    x, end = np.zeros(1, np.int32), threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    try:
+        count[8](x)
+    finally:
+        end.set()
+        thread.join()
+    assert len(compiled) == 1
+    assert x == 8
