@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsalang._runtime.residency import Sram
 
@@ -28,6 +28,14 @@ _FEW = 4
 """Kernels of a process that get host code although they have only been launched once: loading the reference engine takes
 as long as making it for one or two."""
 _programs: OrderedDict[tuple[str, bool], Program] = OrderedDict()
+
+
+class How(NamedTuple):
+    """How a launch is to be run: knobs as they were when it was made ready, which may be long before it runs."""
+
+    engine: str
+    seed: int
+    timeline: bool
 
 
 def launcher(
@@ -55,9 +63,10 @@ def launcher(
         image = find_image()
         return lambda: Run(image, target, ())
     memory = memory_of(arguments)
+    how = How(knobs.EMULATOR.get(), knobs.SEED.get(), timeline)
     if keeps and find_image().residency is not None:
-        return _keeping(find_image(), target, key, arguments, grid, memory, timeline, sram)
-    run = _engine(find_image, target, key, arguments, grid, memory, timeline)
+        return _keeping(find_image(), target, key, arguments, grid, memory, how, sram)
+    run = _engine(find_image, target, key, arguments, grid, memory, how)
     if sram is None:
         return run
 
@@ -76,17 +85,17 @@ def _keeping(
     arguments: Arguments,
     grid: Grid,
     memory: Memory,
-    timeline: bool,
+    how: How,
     sram: Sram | None,
 ) -> Callable[[], Run]:
     """A launch of an image that leaves something in SRAM, or finds it there."""
     cores = Sram() if sram is None else sram
     sources, identity = kept_by(image, arguments)
     # An engine that only times leaves no data.
-    identity = (knobs.EMULATOR.get(), *identity)
+    identity = (how.engine, *identity)
 
     def run(flag: int, kept: Kept) -> Run:
-        return _engine(lambda: image, target, key, arguments, grid, memory, timeline, flag, kept)()
+        return _engine(lambda: image, target, key, arguments, grid, memory, how, flag, kept)()
 
     return partial(cores.launch, image, identity, sources, run)
 
@@ -98,12 +107,12 @@ def _engine(
     arguments: Arguments,
     grid: Grid,
     memory: Memory,
-    timeline: bool,
+    how: How,
     flag: int = 1,
     kept: Kept | None = None,
 ) -> Callable[[], Run]:
-    """A run on the engine that DSA_EMULATOR names; `flag` is what an image that keeps something is told."""
-    name = knobs.EMULATOR.get()
+    """A run on the engine that was asked for; `flag` is what an image that keeps something is told."""
+    name = how.engine
     if name in ("fast", "timing"):
         from dsalang._runtime.fast.engine import Options as FastOptions
         from dsalang._runtime.fast.engine import UnsuitedError
@@ -115,13 +124,13 @@ def _engine(
             if not image.beyond:
                 values = bits_of(arguments, [argument.name for argument in image.arguments], flag)
                 again = partial(
-                    _engine, find_image, target, key, arguments, grid, memory, timeline, flag
+                    _engine, find_image, target, key, arguments, grid, memory, how, flag
                 )
-                return FirstRun(image, target, key, values, grid, memory, again)
+                return FirstRun(image, target, key, values, grid, memory, how.seed, again)
         try:
             program = program_of(find_image, target, key, name == "fast")
             values = bits_of(arguments, [name for name, _ in program.outline.arguments], flag)
-            options = FastOptions(timeline=timeline, kept=kept, seed=knobs.SEED.get())
+            options = FastOptions(timeline=how.timeline, kept=kept, seed=how.seed)
             if program.outline.beyond:
                 found = memory_beyond(arguments)
                 return lambda: program.launch(values, grid, found(), options).run()
@@ -133,8 +142,8 @@ def _engine(
 
     slow = Options(
         functional=name != "timing",
-        adversarial_seed=knobs.SEED.get() if name == "adversarial" else None,
-        seed=knobs.SEED.get(),
+        adversarial_seed=how.seed if name == "adversarial" else None,
+        seed=how.seed,
         kept=kept,
     )
     engine: Callable[..., Run] = run

@@ -15,7 +15,6 @@ import numpy as np
 
 from dsalang._backend.collector import paused
 
-from . import knobs
 from .launch import Grid
 
 if TYPE_CHECKING:
@@ -59,6 +58,7 @@ class FirstRun:
     values: Sequence[int]
     grid: Grid
     memory: Memory
+    seed: int
     compiled: Callable[[], Callable[[], Run]]
     _next: Callable[[], Run] | None = None
 
@@ -93,7 +93,7 @@ class FirstRun:
         options = Options(
             check_races=False,
             check_init=False,
-            seed=knobs.SEED.get(),
+            seed=self.seed,
             write=lines.append,
             tick=tick,
         )

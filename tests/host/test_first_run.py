@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections import OrderedDict
 
@@ -182,3 +183,19 @@ def test_atomics_beside_other_threads_get_host_code(compiled):
         thread.join()
     assert len(compiled) == 1
     assert x == 8
+
+
+@pytest.mark.parametrize("tiered", ["0", "1"])
+def test_a_bound_launch_keeps_its_knobs(compiled, monkeypatch, tiered):
+    monkeypatch.setenv("DSA_TIERED", tiered)
+    edge = dsa.Target.by_name("edge")
+    late = dataclasses.replace(edge, hbm=dataclasses.replace(edge.hbm, jitter_cycles=700))
+    x = np.zeros(16, np.int32)
+    again = make()[1].bind(x, 1, 2, target=late)
+    cycles = again().cycles
+    monkeypatch.setenv("DSA_SEED", "5")
+    assert again().cycles == cycles
+    monkeypatch.setenv("DSA_EMULATOR", "timing")
+    spend()
+    assert again().cycles == cycles
+    assert (x == 6).all()
