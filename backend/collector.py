@@ -30,7 +30,7 @@ def paused() -> Iterator[None]:
         yield
     finally:
         with _lock:
-            _depth -= 1
+            _depth = max(0, _depth - 1)  # a fork within the block has begun anew
             if not _depth and _was_enabled:
                 gc.enable()
 

@@ -65,6 +65,19 @@ def test_a_child_process_collects() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_child_process_leaves_the_block_that_it_began_in() -> None:
+    gc.enable()
+    with paused():
+        child = os.fork()
+    if not child:
+        with paused():
+            inside = not gc.isenabled()
+        os._exit(0 if inside and gc.isenabled() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_a_first_launch_leaves_it_on() -> None:
     @dsa.jit
     def double(x, N: tl.constexpr):
