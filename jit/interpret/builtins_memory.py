@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,9 @@ def static_shape(shape: Any, what: str) -> tuple[int, ...]:
 def element_type(kind: Any, what: str) -> ElementType:
     """A dtype argument."""
     kind = unwrap(kind)
+    if isinstance(kind, str):
+        with suppress(ValueError):
+            kind = dtype(kind)
     if not isinstance(kind, (dtype, pointer_type)):
         raise fail(f"{what}: {kind!r} is not a dtype", "write e.g. dtype=dsa.float32")
     return kind
@@ -165,9 +169,8 @@ def _mask(mask: Any, shape: Sequence[int], what: str) -> NDArray[np.bool_]:
     if mask is None:
         return np.ones(tuple(shape), np.bool_)
     value = to_tile(mask)
-    if not number_type(value).is_bool():
-        raise fail(f"{what}: a mask is made of bools, not of {value.dtype}")
-    return np.asarray(broadcast_to(value, shape).data)
+    number_type(value)  # numbers that are not 0 are as good as bools, pointers are not
+    return np.asarray(broadcast_to(cast(value, dtypes.int1), shape).data)
 
 
 @implements("load", method=True)

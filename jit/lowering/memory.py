@@ -56,6 +56,8 @@ def _mask(em: Emitter, mask: Operand, pointer: Value, name: str) -> Value | None
         if given.value:
             return None
         return em.constant(0, dtypes.int1, pointer.shape)
+    if given.dtype.is_ptr():
+        fail(f"the mask of {name} must be numbers, not pointers", "compare, for example offs < n")
     _check_shape(given, pointer, f"the mask of {name}")
     return broadcast(em, cast(em, given, dtypes.int1), pointer.shape)
 
