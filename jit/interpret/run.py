@@ -11,7 +11,7 @@ from typing import Any
 
 from dsalang._backend.errors import CompileError, LaunchError
 
-from .. import dtypes
+from .. import dtypes, habits
 from ..arguments import bind
 from ..builtin import Builtin, handled_by
 from ..constexpr import constexpr
@@ -165,7 +165,17 @@ def _attribute(owner: Any, name: str) -> Any:
         return to_tile(owner).dtype
     if name in LANGUAGE_METHODS and (isinstance(owner, InterpTile) or is_number(owner)):
         return partial(_handle_method, LANGUAGE_METHODS[name], owner)
-    return getattr(owner, name)
+    try:
+        return getattr(owner, name)
+    except AttributeError as error:  # the kernel's mistake, though a frame of ours raises it
+        raise fail(f"{type(error).__name__}: {error}", _instead(owner, name)) from None
+
+
+def _instead(owner: Any, name: str) -> str:
+    """What to write in place of an attribute that there is not."""
+    if isinstance(owner, types.ModuleType):
+        return habits.of_module(name, dir(owner), LANGUAGE_METHODS)
+    return habits.of_list(name) if isinstance(owner, list | tuple) else ""
 
 
 def _assert(condition: Any, message: Any = "") -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import dtypes, libdevice
+from .. import dtypes, habits, libdevice
 from ..constexpr import constexpr
-from ..dtypes import ElementType, block_type, dtype
+from ..dtypes import ElementType, block_type, dtype, pointer_type
 from . import numeric, promote
 from .errors import fail
 from .registry import IMPLEMENTATIONS, METHODS
@@ -133,7 +133,9 @@ class InterpTile:
 
     def __getattr__(self, name: str) -> Any:
         if name not in METHODS:
-            raise fail(f"tiles have no attribute {name!r}")
+            names = ("dtype", "type", "shape", "numel", "T", *METHODS)
+            hint = habits.of_value(name, names, isinstance(self.dtype, pointer_type))
+            raise fail(f"tiles have no attribute {name!r}", hint)
         return partial(IMPLEMENTATIONS[name], self)
 
     def __pos__(self) -> InterpTile:

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 from dsalang._backend.errors import CompileError
 
-from .. import dtypes, semantics
+from .. import dtypes, habits, semantics
 from ..constexpr import ConstexprFunction, constexpr
 from ..lowering import blocks
 from ..lowering import math as math_lowering
 from ..lowering.control import device_print
+from ..names import BUILTINS
 from ..values import (
     NONE,
     Operand,
@@ -51,7 +52,7 @@ def host_call(target: Any, args: tuple[Operand, ...], kwargs: dict[str, Operand]
     if not _is_harmless(target):
         fail(
             f"{name}() is a plain Python function, which kernels cannot call",
-            "decorate it with @jit, or compute its value outside and pass it as a constexpr",
+            habits.of_function(target, BUILTINS),
         )
     values = [static(arg, f"an argument of {name}()") for arg in args]
     named = {key: static(arg, f"the argument {key} of {name}()") for key, arg in kwargs.items()}

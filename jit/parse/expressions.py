@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
 from xdsl.ir import OpResult
 
 from dsalang._backend.errors import CompileError
 
-from .. import dtypes, library_descriptors, semantics, semantics_operators
+from .. import dtypes, habits, library_descriptors, semantics, semantics_operators
 from ..aggregate import method_of
 from ..builtin import Builtin
 from ..builtins import load_tensor_descriptor, store_tensor_descriptor
@@ -98,7 +98,19 @@ def _expand(ctx: Context, nodes: list[ast.expr]) -> tuple[Operand, ...]:
 def _binary(ctx: Context, node: ast.BinOp) -> Operand:
     left = expression(ctx, node.left)
     right = expression(ctx, node.right)
+    for side, operand in ((node.left, left), (node.right, right)):
+        if isinstance(side, ast.Name) and isinstance(operand, Static) and operand.value is None:
+            _refuse_none(ctx, side.id, BINARY[type(node.op)])
     return operate(ctx, node.op, left, right)
+
+
+def _refuse_none(ctx: Context, name: str, symbol: str) -> NoReturn:
+    is_argument = any(param.name == name for param in ctx.scope.source.params)
+    what = f"the argument {name!r}" if is_argument else repr(name)
+    fail(
+        f"{what} is None, which {symbol} does not take",
+        f"pass a value, or ask first: if {name} is not None",
+    )
 
 
 def operate(ctx: Context, op: ast.operator, left: Operand, right: Operand) -> Operand:
@@ -256,7 +268,8 @@ def attribute(ctx: Context, owner: Operand, name: str) -> Operand:
     if isinstance(owner, tuple) and (function := method_of(owner, name)) is not None:
         return Bound(owner, function)
     if not isinstance(owner, Static):
-        fail(f"{describe(owner)} has no attribute {name!r}")
+        hint = habits.of_list(name) if isinstance(owner, tuple) else ""
+        fail(f"{describe(owner)} has no attribute {name!r}", hint)
     value = owner.value
     if name == "value" and isinstance(value, bool | int | float | str | dtypes.dtype | None):
         return owner  # a constexpr parameter, already unwrapped
@@ -267,9 +280,10 @@ def attribute(ctx: Context, owner: Operand, name: str) -> Operand:
     try:
         return wrap(getattr(value, name))
     except AttributeError:
-        close = difflib.get_close_matches(name, [n for n in dir(value) if n[0] != "_"], n=1)
+        names = [n for n in dir(value) if n[0] != "_"]
         where = getattr(value, "__name__", None) or describe(owner)
-        fail(f"{where} has no attribute {name!r}", f"did you mean {close[0]!r}?" if close else "")
+        meant = habits.of_module(name, names, METHODS if isinstance(value, ModuleType) else ())
+        fail(f"{where} has no attribute {name!r}", meant)
     except Exception as error:
         fail(f"reading attribute {name!r} of {describe(owner)} failed: {error}")
 
@@ -294,8 +308,7 @@ def _value_attribute(ctx: Context, owner: Value, name: str) -> Operand:
     if builtin is not None:
         return Method(owner, builtin)
     names = ["dtype", "type", "shape", "numel", "T", *METHODS]
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else ""
+    hint = habits.of_value(name, names, owner.is_pointer)
     fail(f"a value of type {owner.type} has no attribute {name!r}", hint)
 
 
@@ -316,7 +329,9 @@ def _subscript(ctx: Context, node: ast.Subscript) -> Operand:
             container: Any = owner.value
             return wrap(container[key])
     except Exception as error:
-        fail(f"cannot index {describe(owner)} with {key!r}: {error}")
+        scalar = isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and not items
+        hint = habits.POINTER_SIZE if scalar else ""
+        fail(f"cannot index {describe(owner)} with {key!r}: {error}", hint)
     fail(f"{describe(owner)} cannot be indexed")
 
 

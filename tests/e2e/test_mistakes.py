@@ -50,6 +50,11 @@ def length(x, n):
     tl.store(x + tl.arange(0, n), 1)
 
 
+@dsa.jit
+def adds(x, y, out):
+    tl.store(out, tl.load(x) + tl.load(y + 1))
+
+
 class OnGpu:
     """An array that says it lives on a GPU."""
 
@@ -73,6 +78,7 @@ CASES: dict[str, tuple[Any, Any, tuple[Any, ...], type[Exception], str, str]] = 
     "shape": (shapes, 1, (X,), dsa.CompileError, "tl.store(x + tl.arange(0, 4), ", "shapes [4] and [5] do not broadcast"),
     "dtype": (types, 1, (X,), dsa.CompileError, "tl.exp(tl.arange(0, 4)", "exp takes floats, not int32"),
     "constexpr": (length, 1, (X, 4), dsa.CompileError, "tl.arange(0, n)", "must be known at compile time"),
+    "none": (adds, 1, (X, None, X), dsa.CompileError, "tl.load(y + 1)", "the argument 'y' is None"),
     "sram": (scaled, 1, (X, X, 8, BIG), dsa.SramOverflowError, "values = tl.load(", "target 'edge' has 4096 KiB"),
     "count": (scaled, 1, (X, X, 8, 8, 8), dsa.LaunchError, "", "takes 4 arguments, got 5"),
     "missing": (scaled, 1, (X, X, 8), dsa.LaunchError, "", "misses constexpr argument 'BLOCK'"),

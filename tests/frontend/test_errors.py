@@ -9,6 +9,7 @@ import linecache
 import textwrap
 import traceback
 
+import numpy as np
 import pytest
 
 import dsalang as dsa
@@ -45,7 +46,7 @@ def define(text: str, name: str, **space: object):
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     namespace = {
         "tl": tl, "dsa": dsa, "twice": twice, "forever": forever, "either": either, "plain": plain,
-        "table": [1, 2], "WIDTH": 4, **space,
+        "np": np, "table": [1, 2], "WIDTH": 4, **space,
     }  # fmt: skip
     exec(compile(text, name, "exec"), namespace)
     return namespace["k"]
@@ -118,6 +119,16 @@ CASES = [
     ("y = ¦either(n)", "the result of either() has different types", "return one type"),
     ("y = tl.zeros((4,), tl.float32)\n¦for i in range(n):\n    y = y.to(tl.float16)",
      "the loop changes the type of 'y': fp32[4] before the loop, fp16[4] after an iteration", "'y'"),
+    # habits from elsewhere
+    ("y = ¦tl.to(n, tl.float32)", "dsalang.language has no attribute 'to'", "it is a method: write x.to(...)"),
+    ("y = ¦f.float()", "a value of type fp32 has no attribute 'float'", "use .to(tl.float32)"),
+    ("y = ¦f.astype(tl.int32)", "a value of type fp32 has no attribute 'astype'", "use .to(dtype)"),
+    ("y = ¦x.size", "a value of type *fp32 has no attribute 'size'", "pass the size as an argument"),
+    ("y = ¦x.shape[0]", "cannot index () with 0", "an array is a pointer in a kernel"),
+    ("y = ¦np.exp(f)", "exp() is a plain Python function", "use tl.exp"),
+    ("y = ¦np.concatenate((f, f))", "concatenate() is a plain Python function", "use tl.cat"),
+    ("v = []\n¦v.append(n)", "() has no attribute 'append'", "a = a + (v,)"),
+    ("a = None\ny = ¦a + n", "'a' is None, which + does not take", "if a is not None"),
     # calls
     ("y = ¦tl.load()", "load(): missing a required argument: 'pointer'", "load(pointer, mask=None"),
     ("y = ¦tl.load(x, masks=1)", "load(): got an unexpected keyword argument 'masks'", ""),
