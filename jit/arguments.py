@@ -14,6 +14,7 @@ from .composite import Composite, is_composite, taken_apart
 from .constexpr import constexpr
 from .depends import dependency_text
 from .dtypes import dtype, from_name, pointer_type
+from .habits import nearest
 from .source import EMPTY, HostFunction, KernelSource, Param
 
 Number = bool | int | float
@@ -35,15 +36,23 @@ class Arguments:
     order: list[str] = field(default_factory=list)
 
 
-def bind(source: KernelSource, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for each parameter, as Python binds them. Raises LaunchError, with the kernel's signature."""
+def bind(
+    source: KernelSource,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    options: Sequence[str] = (),
+) -> dict[str, Any]:
+    """A value for each parameter, as Python binds them. Raises LaunchError, with the kernel's signature.
+
+    `options` are other keywords that may have been meant.
+    """
     names = [param.name for param in source.params]
     if len(args) > len(names):
         raise _misfit(source, f"takes {len(names)} arguments, got {len(args)} positional ones")
     values = dict(zip(names, args))
     for name, value in kwargs.items():
         if name not in names:
-            raise _misfit(source, f"has no parameter {name!r}")
+            raise _misfit(source, f"has no parameter {name!r}", nearest(name, {*names, *options}))
         if name in values:
             raise _misfit(source, f"got two values for parameter {name!r}")
         values[name] = value
@@ -62,7 +71,7 @@ def bind(source: KernelSource, args: Sequence[Any], kwargs: Mapping[str, Any]) -
 
 def _misfit(source: KernelSource, message: str, hint: str = "") -> LaunchError:
     shown = ", ".join(_shown(param) for param in source.params)
-    hint = f"{hint}; " if hint else ""
+    hint = hint and hint + (" " if hint.endswith("?") else "; ")
     return LaunchError(
         f"kernel {source.name} {message}", hint=f"{hint}its parameters are ({shown})"
     )

@@ -81,7 +81,7 @@ class Defaults:
         """What a launch with these arguments asks for; its options are taken out of `kwargs`. Raises LaunchError."""
         own = {param.name for param in self.source.params}
         options = {n: kwargs.pop(n) for n in LAUNCH_OPTIONS if n in kwargs and n not in own}
-        bound = bind(self.source, args, kwargs)
+        bound = bind(self.source, args, kwargs, LAUNCH_OPTIONS)
         sizes: Grid = grid_of(grid, {**bound, **options})
         arguments = classify(self.source, bound)
         stages = _stages(options.get("num_stages")) or self.num_stages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from .machine import resolve
 from .mock_tensor import MockTensor
 from .repeat import Remembered, call_key
 from .schedule import Request, check_deadline
-from .source import EMPTY
+from .source import EMPTY, KernelSource
 from .specialize import Specialization
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class JITFunction(Described):
     def __init__(self, fn: Callable[..., Any], options: Mapping[str, Any]) -> None:
         self.fn = fn
         self.interpreted = bool(options.get("interpret", False))
+        if not isinstance(fn, types.FunctionType):
+            KernelSource.of(fn)  # says what it takes
         functools.update_wrapper(self, fn)
         self.__globals__ = fn.__globals__  # libraries look a kernel's module up in it
         self._defaults = Defaults.of(self.source, options)

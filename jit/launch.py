@@ -18,9 +18,10 @@ from dsalang._runtime.arrays import ArrayView, extents_of
 from dsalang._runtime.memory import Memory, Segment
 from dsalang._runtime.residency import Sources
 
-from . import dtypes
+from . import dtypes, habits
 from .arguments import Arguments
 from .composite import composites
+from .interpret.errors import place
 from .source import KernelSource
 from .specialize import Specialization
 
@@ -44,7 +45,7 @@ def grid_of(grid: Any, meta: Mapping[str, Any]) -> Grid:
             hint="kernel[grid](...), or grid=(programs,) beside the arguments of run, warmup and profile",
         )
     if callable(grid):
-        grid = grid(dict(meta))
+        grid = _called(grid, meta)
     sizes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
     if not 1 <= len(sizes) <= 3:
         raise LaunchError(f"a grid has one to three sizes, not {len(sizes)}: {grid!r}")
@@ -59,6 +60,36 @@ def grid_of(grid: Any, meta: Mapping[str, Any]) -> Grid:
         )
     x, y, z = (*whole, 1, 1)[:3]
     return x, y, z
+
+
+class _UnnamedError(KeyError):
+    """A grid function asks for an argument that there is not."""
+
+
+class _Meta(dict[str, Any]):
+    """What a grid function gets."""
+
+    def __missing__(self, name: str) -> Any:
+        raise _UnnamedError(name)
+
+
+def _called(grid: Callable[[dict[str, Any]], Any], meta: Mapping[str, Any]) -> Any:
+    """The result of a grid function. Raises LaunchError, with its place, when it asks for an unknown name."""
+    try:
+        return grid(_Meta(meta))
+    except _UnnamedError as error:
+        name, trace, loc = error.args[0], error.__traceback__, None
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            if code not in (_called.__code__, _Meta.__missing__.__code__):
+                loc = place(code, trace.tb_lineno, trace.tb_lasti, loc)
+            trace = trace.tb_next
+        meant = habits.nearest(str(name), meta)
+        raise LaunchError(
+            f"the grid asks for {name!r}, which is no argument of the launch",
+            loc,
+            f"{meant + ' ' if meant else ''}its arguments are {', '.join(meta)}",
+        ) from None
 
 
 def _size(size: Any, grid: Any) -> int:

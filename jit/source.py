@@ -79,8 +79,13 @@ class KernelSource:
         `exec` of a text in a variable. Raises CompileError when Python cannot find the source.
         """
         if not isinstance(function, types.FunctionType) or function.__name__ == "<lambda>":
+            what = f"{type(function).__name__} {function!r}"
+            if isinstance(function, type | types.FunctionType):
+                name = function.__name__
+                what = f"the class {name}" if isinstance(function, type) else "a lambda"
             raise CompileError(
-                f"a kernel is a function made with def, not {type(function).__name__} {function!r}"
+                f"a kernel is a function made with def, not {what}",
+                hint="write def kernel(...): with @dsa.jit above it",
             )
         code = function.__code__
         file = code.co_filename

@@ -41,7 +41,7 @@ def explained(error: Exception) -> Exception:
         inside = MARK in frame.f_globals
         if inside:
             first = first or trace
-            loc = _place(frame.f_code, trace.tb_lineno, trace.tb_lasti, loc)
+            loc = place(frame.f_code, trace.tb_lineno, trace.tb_lasti, loc)
         theirs = inside or not frame.f_globals.get("__name__", "").startswith(_HERE)
         trace = trace.tb_next
     if loc is None or not theirs:
@@ -52,10 +52,11 @@ def explained(error: Exception) -> Exception:
 
 
 def _loc(frame: FrameType, caller: Loc | None) -> Loc:
-    return _place(frame.f_code, frame.f_lineno, frame.f_lasti, caller)
+    return place(frame.f_code, frame.f_lineno, frame.f_lasti, caller)
 
 
-def _place(code: CodeType, line: int, instruction: int, caller: Loc | None) -> Loc:
+def place(code: CodeType, line: int, instruction: int, caller: Loc | None) -> Loc:
+    """Where an instruction of running code is in the user's file."""
     column = 0
     positions = getattr(CodeType, "co_positions", None)
     if positions is not None:  # Python 3.11 and newer

@@ -55,6 +55,8 @@ def out():
             "argument 'x' has elements of type complex64",
             "two float32 arrays",
         ),
+        ((X, X, 8), {"BLOCK": 8, "num_stage": 2}, "no parameter", "did you mean 'num_stages'?"),
+        ((X, X, 8), {"BLK": 8}, "no parameter 'BLK'", "did you mean 'BLOCK'?"),
         ((X, X, 8), {"BLOCK": 8, "num_stages": 0}, "num_stages=0 is not allowed", "from 1"),
     ],
 )
@@ -78,6 +80,7 @@ def test_wrong_arguments(args, kwargs, message, hint):
         (2**31, "more than 2147483647"),
         ((2**16, 2**16), "4294967296 programs"),
         (lambda meta: (meta["n"], None), "holds None"),
+        (lambda meta: (meta["BLOK"],), "the grid asks for 'BLOK'"),
     ],
 )
 def test_wrong_grids(grid, message):
@@ -403,3 +406,35 @@ def test_small_slips_around_a_launch():
             start(X, out(), 8, BLOCK=8)
     array = dsa.to_device(np.zeros((2, 3), np.float32))
     assert (array.size, array.ndim) == (6, 2)
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_a_grid_that_asks_for_an_unknown_name_is_shown(interpret):
+    """It was a KeyError."""
+    each = dsa.jit(kernel.fn, interpret=interpret)
+    with pytest.raises(LaunchError) as caught:
+        each[lambda meta: (meta["BLOK"],)](X, out(), 8, BLOCK=8)
+    assert "did you mean 'BLOCK'? its arguments are x" in caught.value.hint
+    assert str(caught.value).startswith(f"{__file__}:") and "^" in str(caught.value)
+
+
+def test_a_grid_may_handle_its_own_key_errors():
+    def grid(meta):
+        try:
+            return meta["NONE"]
+        except KeyError:
+            return meta.get("NONE", 3)
+
+    assert grid_of(grid, {"n": 1}) == (3, 1, 1)
+    with pytest.raises(KeyError):
+        grid_of(lambda meta: {}["own"], {"n": 1})
+
+
+@pytest.mark.parametrize("options", [{}, {"interpret": True}])
+@pytest.mark.parametrize(
+    ("what", "named"), [(dict, "the class dict"), (lambda x: x, "a lambda"), (3, "int 3")]
+)
+def test_what_jit_does_not_take(what, named, options):
+    with pytest.raises(UserError, match=f"a function made with def, not {named}") as caught:
+        dsa.jit(**options)(what)
+    assert "with @dsa.jit above it" in caught.value.hint
