@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dsalang._backend.errors import UserError
+from dsalang._backend.errors import DsaError, UserError
+from dsalang.user_file import failure
 
 Array = NDArray[Any]
 GUARD = 64
@@ -57,7 +58,12 @@ def run_exercise(number: str, path: str | Path) -> str:
         raise ExerciseError(f"no exercise {number!r}", hint=f"there are {', '.join(EXERCISES)}")
     if not Path(path).is_file():
         raise ExerciseError(f"no such file: {path}")
-    kernel = runpy.run_path(str(path)).get(exercise.function)
+    try:
+        kernel = runpy.run_path(str(path)).get(exercise.function)
+    except DsaError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise failure(path, error) from None
     if kernel is None:
         raise ExerciseError(
             f"{path} does not define {exercise.function}", hint=f"the task: {exercise.task}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -173,6 +174,7 @@ def raw() -> tuple[Any, ...]:
 _OTHERS = ("DSA_WORKER", "DSA_WORKER_MIB")
 """Variables of this project that are no knobs: what a driver tells its worker."""
 _unknown: set[str] = set()
+_OURS = __name__.partition(".")[0] + "."
 
 
 def warn_of_misspelt() -> None:
@@ -185,7 +187,15 @@ def warn_of_misspelt() -> None:
         near = difflib.get_close_matches(name, names, 1, cutoff=0.85)
         if near and WARN.get() is not False:
             text = f"the environment variable {name} is no knob of dsalang; did you mean {near[0]}?"
-            warnings.warn(text, stacklevel=2)
+            warnings.warn(text, stacklevel=_users_level())
+
+
+def _users_level() -> int:
+    """The stack level of the caller's innermost frame that is not of this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def code_key() -> str:

@@ -6,7 +6,6 @@ import argparse
 import ast
 import importlib.util
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from dsalang._jit.decorator import JITFunction
 from dsalang._jit.dtypes import from_name
 from dsalang._jit.schedule import SCHEDULES
 from dsalang._runtime.files import write_atomically
+from dsalang.user_file import failure
 
 Commands = Any  # argparse's type of a group of subcommands is private
 
@@ -141,10 +141,7 @@ def load_kernel(place: str) -> JITFunction:
     except DsaError:
         raise
     except (Exception, SystemExit) as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        raise UserError(
-            f"running {file} failed at {where.filename}:{where.lineno}: {type(error).__name__}: {error}"
-        ) from None
+        raise failure(file, error) from None
     found = getattr(module, name, None)
     if isinstance(found, JITFunction):
         return found

@@ -89,7 +89,20 @@ def test_constants_may_be_dtypes_and_strings(capsys):
         (["compile", "kernels.py"], "does not name a kernel"),
         (["compile", "missing.py:add"], "no such file: missing.py"),
         (["compile", "kernels.py:sub"], "kernels there are add, cast, wrong"),
-        (["compile", "broken.py:add"], "broken.py:2: ZeroDivisionError"),
+        (
+            ["compile", "broken.py:add"],
+            "broken.py:2:5: running broken.py failed: ZeroDivisionError",
+        ),
+        (["compile", "slip.py:add"], "slip.py:2:5: running slip.py failed: SyntaxError"),
+        (["exercise", "01", "slip.py"], "slip.py:2:5: running slip.py failed: SyntaxError"),
+        (
+            ["compile", "imports.py:add"],
+            "imports.py:2:1: running imports.py failed: ModuleNotFoundError",
+        ),
+        (
+            ["exercise", "01", "imports.py"],
+            "imports.py:2:1: running imports.py failed: ModuleNotFoundError",
+        ),
         (
             ["compile", "kernels.py:add", "--signature", "*fp16"],
             "no value for constexpr parameter 'BLOCK'",
@@ -108,6 +121,8 @@ def test_constants_may_be_dtypes_and_strings(capsys):
 )
 def test_mistakes_of_the_user(capsys, folder, argv, message):
     (folder / "broken.py").write_text("x = 1\ny = x / 0\n")
+    (folder / "slip.py").write_text("x = 1\ny = = 3\n")
+    (folder / "imports.py").write_text("x = 1\nimport nothing_of_that_name\n")
     code, out, err = run(capsys, *argv)
     assert code == 1 and out == ""
     assert err.startswith("error: ") and message in err

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import dsalang as dsa
 from dsalang._backend.errors import UserError
 from dsalang._jit import knobs
 
@@ -64,7 +66,19 @@ def test_a_misspelt_knob_is_named_once(monkeypatch):
     with pytest.warns(UserWarning, match="DSA_EMULATR is no knob.*DSA_EMULATOR") as caught:
         knobs.warn_of_misspelt()
         knobs.warn_of_misspelt()
-    assert len(caught) == 1
+    assert len(caught) == 1 and caught[0].filename == __file__
+
+
+def test_the_warning_of_a_misspelt_knob_shows_the_launch(monkeypatch):
+    @dsa.jit
+    def kernel(x):
+        dsa.store(x, 1.0)
+
+    monkeypatch.setenv("DSA_EMULATR", "fast")
+    monkeypatch.setattr(knobs, "_unknown", set())
+    with pytest.warns(UserWarning, match="DSA_EMULATR") as caught:
+        kernel[1](np.zeros(1, np.float32))
+    assert caught[0].filename == __file__
 
 
 def test_no_warning_where_none_is_wanted(monkeypatch, recwarn):
