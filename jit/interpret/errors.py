@@ -27,6 +27,18 @@ def here() -> Loc | None:
     return loc
 
 
+def none_arguments() -> list[str]:
+    """The parameters of the running kernel, or of the function it is in, that are None."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and MARK not in frame.f_globals:
+        frame = frame.f_back
+    if frame is None:
+        return []
+    code = frame.f_code
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return [name for name in names if frame.f_locals.get(name, MARK) is None]
+
+
 def explained(error: Exception) -> Exception:
     """What Python says of a mistake in a kernel's text, as an error of the kernel with its place.
 
@@ -46,7 +58,10 @@ def explained(error: Exception) -> Exception:
         trace = trace.tb_next
     if loc is None or not theirs:
         return error
-    found = CompileError(f"{type(error).__name__}: {error}", loc)
+    message, hint = f"{type(error).__name__}: {error}", ""
+    if isinstance(error, TypeError) and "__array_ufunc__" in message:  # numpy names our class
+        message, hint = "numpy's functions do not take tiles", "use the language's, e.g. tl.exp"
+    found = CompileError(message, loc, hint)
     found.__cause__ = error.with_traceback(first)
     return found
 

@@ -13,7 +13,7 @@ from .. import dtypes, habits, libdevice
 from ..constexpr import constexpr
 from ..dtypes import ElementType, block_type, dtype, pointer_type
 from . import numeric, promote
-from .errors import fail
+from .errors import fail, none_arguments
 from .registry import IMPLEMENTATIONS, METHODS
 
 Array = NDArray[Any]
@@ -198,7 +198,9 @@ def to_tile(value: Any, kind: dtype | None = None) -> InterpTile:
     if isinstance(value, InterpTile):
         return value
     if not is_number(value):
-        raise fail(f"{type(value).__name__} {value!r} is neither a number nor a tile")
+        empty = none_arguments() if value is None else []
+        hint = f"{', '.join(map(repr, empty))} got None: pass a value" if empty else ""
+        raise fail(f"{type(value).__name__} {value!r} is neither a number nor a tile", hint)
     try:
         own = promote.of_number(value)
     except promote.PromotionError as error:

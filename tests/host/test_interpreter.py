@@ -425,3 +425,25 @@ def test_what_python_says_is_the_cause_of_an_error_of_the_kernel():
     assert isinstance(error.value.__cause__, ValueError)
     names = [frame.name for frame in traceback.extract_tb(error.value.__cause__.__traceback__)]
     assert names == ["kernel"]
+
+
+def test_an_argument_that_is_none_is_named():
+    @dsa.jit(interpret=True)
+    def kernel(x, bias, out):
+        tl.store(out, tl.load(x) + bias)
+
+    with pytest.raises(CompileError, match="neither a number nor a tile") as error:
+        kernel[1](np.zeros(1, np.float32), None, np.zeros(1, np.float32))
+    assert error.value.hint == "'bias' got None: pass a value"
+
+
+def test_functions_of_numpy_do_not_take_tiles():
+    """The message named a class of the interpreter."""
+
+    @dsa.jit(interpret=True)
+    def kernel(x):
+        tl.store(x, np.exp(tl.load(x)))
+
+    with pytest.raises(CompileError, match="numpy's functions do not take tiles") as error:
+        kernel[1](np.zeros(1, np.float32))
+    assert "tl.exp" in error.value.hint
