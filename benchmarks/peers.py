@@ -297,10 +297,12 @@ def _triton_compiles() -> dict[str, float]:
 
 
 def _forget() -> None:
-    """Drop the host code that this process has, except the timing code."""
+    """Drop the code that this process has, for the device and for the host, except the timing code."""
+    from dsalang._backend.image import elf
     from dsalang._jit import engines
     from dsalang._runtime.fast import objects
 
+    elf._linked.cache_clear()
     engines._programs.clear()
     objects._loaded.clear()
 
