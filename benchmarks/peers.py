@@ -198,7 +198,7 @@ def against_libraries(report: Report) -> None:
     fp32 = big_matmul_case(np.float32)
     a, b = fp32.args[:2]
     soft, norm, add = softmax_case(4096, 1024), norm_case(4096, 1024), big_add_case(1 << 24)
-    soft, norm = rows_case(soft, 4), rows_case(norm, 2)
+    soft, norm = rows_case(soft, 4), rows_case(norm, 4)
     x, y, out = add.args[:3]
     rows: dict[str, tuple[Case, Callable[[], Any]]] = {
         "matmul 1024³ fp32": (fp32, lambda: a @ b),
