@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dsalang._backend.errors import Loc, UserError
-from dsalang._jit.interpret.errors import place
+from dsalang._jit.places import place_of, steps
 
 
 def failure(file: str | Path, error: BaseException) -> UserError:
@@ -18,15 +18,10 @@ def failure(file: str | Path, error: BaseException) -> UserError:
 
 def _place(file: str | Path, error: BaseException) -> Loc | None:
     folder = Path(file).resolve().parent
-    found, trace = None, error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        path = Path(code.co_filename)
-        if (
-            "site-packages" not in path.parts
-            and folder in path.resolve().parents
-            and path.is_file()
-        ):
-            found = place(code, trace.tb_lineno, trace.tb_lasti, None)
-        trace = trace.tb_next
+    found = None
+    for step in steps(error):
+        path = Path(step.tb_frame.f_code.co_filename)
+        theirs = "site-packages" not in path.parts and folder in path.resolve().parents
+        if theirs and path.is_file():
+            found = place_of(step)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,12 +30,22 @@ as long as making it for one or two."""
 _programs: OrderedDict[tuple[str, bool], Program] = OrderedDict()
 
 
-class How(NamedTuple):
-    """How a launch is to be run: knobs as they were when it was made ready, which may be long before it runs."""
+class _Launch(NamedTuple):
+    """A launch that is to be made ready; knobs are as they are then, which may be long before it runs."""
 
+    find_image: Callable[[], Image]
+    target: Target
+    key: str
+    arguments: Arguments
+    grid: Grid
+    memory: Memory
     engine: str
     seed: int
     timeline: bool
+
+    def values(self, names: Iterable[str], flag: int) -> tuple[int, ...]:
+        """The words that the image gets for its arguments."""
+        return bits_of(self.arguments, list(names), flag)
 
 
 def launcher(
@@ -62,11 +72,11 @@ def launcher(
     if 0 in grid:
         image = find_image()
         return lambda: Run(image, target, ())
-    memory = memory_of(arguments)
-    how = How(knobs.EMULATOR.get(), knobs.SEED.get(), timeline)
+    memory, engine, seed = memory_of(arguments), knobs.EMULATOR.get(), knobs.SEED.get()
+    launch = _Launch(find_image, target, key, arguments, grid, memory, engine, seed, timeline)
     if keeps and find_image().residency is not None:
-        return _keeping(find_image(), target, key, arguments, grid, memory, how, sram)
-    run = _engine(find_image, target, key, arguments, grid, memory, how)
+        return _keeping(launch, find_image(), Sram() if sram is None else sram)
+    run = _engine(launch)
     if sram is None:
         return run
 
@@ -78,41 +88,21 @@ def launcher(
     return evict_and_run
 
 
-def _keeping(
-    image: Image,
-    target: Target,
-    key: str,
-    arguments: Arguments,
-    grid: Grid,
-    memory: Memory,
-    how: How,
-    sram: Sram | None,
-) -> Callable[[], Run]:
+def _keeping(launch: _Launch, image: Image, cores: Sram) -> Callable[[], Run]:
     """A launch of an image that leaves something in SRAM, or finds it there."""
-    cores = Sram() if sram is None else sram
-    sources, identity = kept_by(image, arguments)
+    sources, identity = kept_by(image, launch.arguments)
     # An engine that only times leaves no data.
-    identity = (how.engine, *identity)
+    identity = (launch.engine, *identity)
 
     def run(flag: int, kept: Kept) -> Run:
-        return _engine(lambda: image, target, key, arguments, grid, memory, how, flag, kept)()
+        return _engine(launch, flag, kept)()
 
     return partial(cores.launch, image, identity, sources, run)
 
 
-def _engine(
-    find_image: Callable[[], Image],
-    target: Target,
-    key: str,
-    arguments: Arguments,
-    grid: Grid,
-    memory: Memory,
-    how: How,
-    flag: int = 1,
-    kept: Kept | None = None,
-) -> Callable[[], Run]:
+def _engine(launch: _Launch, flag: int = 1, kept: Kept | None = None) -> Callable[[], Run]:
     """A run on the engine that was asked for; `flag` is what an image that keeps something is told."""
-    name = how.engine
+    find_image, target, key, arguments, grid, memory, name, seed, timeline = launch
     if name in ("fast", "timing"):
         from dsalang._runtime.fast.engine import Options as FastOptions
         from dsalang._runtime.fast.engine import UnsuitedError
@@ -122,15 +112,13 @@ def _engine(
             image = find_image()
             spent.setdefault(key, 0.0)
             if not image.beyond:
-                values = bits_of(arguments, [argument.name for argument in image.arguments], flag)
-                again = partial(
-                    _engine, find_image, target, key, arguments, grid, memory, how, flag
-                )
-                return FirstRun(image, target, key, values, grid, memory, how.seed, again)
+                values = launch.values((argument.name for argument in image.arguments), flag)
+                again = partial(_engine, launch, flag)
+                return FirstRun(image, target, key, values, grid, memory, seed, again)
         try:
             program = program_of(find_image, target, key, name == "fast")
-            values = bits_of(arguments, [name for name, _ in program.outline.arguments], flag)
-            options = FastOptions(timeline=how.timeline, kept=kept, seed=how.seed)
+            values = launch.values((name for name, _ in program.outline.arguments), flag)
+            options = FastOptions(timeline=timeline, kept=kept, seed=seed)
             if program.outline.beyond:
                 found = memory_beyond(arguments)
                 return lambda: program.launch(values, grid, found(), options).run()
@@ -142,13 +130,13 @@ def _engine(
 
     slow = Options(
         functional=name != "timing",
-        adversarial_seed=how.seed if name == "adversarial" else None,
-        seed=how.seed,
+        adversarial_seed=seed if name == "adversarial" else None,
+        seed=seed,
         kept=kept,
     )
     engine: Callable[..., Run] = run
     image = find_image()
-    values = bits_of(arguments, [argument.name for argument in image.arguments], flag)
+    values = launch.values((argument.name for argument in image.arguments), flag)
     if name == "riscv":
         from dsalang._runtime.riscv.engine import run as run_riscv
 

@@ -21,7 +21,7 @@ from dsalang._runtime.residency import Sources
 from . import dtypes, habits
 from .arguments import Arguments
 from .composite import composites
-from .interpret.errors import place
+from .places import place_of, steps
 from .source import KernelSource
 from .specialize import Specialization
 
@@ -78,12 +78,10 @@ def _called(grid: Callable[[dict[str, Any]], Any], meta: Mapping[str, Any]) -> A
     try:
         return grid(_Meta(meta))
     except _UnnamedError as error:
-        name, trace, loc = error.args[0], error.__traceback__, None
-        while trace is not None:
-            code = trace.tb_frame.f_code
-            if code not in (_called.__code__, _Meta.__missing__.__code__):
-                loc = place(code, trace.tb_lineno, trace.tb_lasti, loc)
-            trace = trace.tb_next
+        name, loc = error.args[0], None
+        for step in steps(error):
+            if step.tb_frame.f_code not in (_called.__code__, _Meta.__missing__.__code__):
+                loc = place_of(step, loc)
         meant = habits.nearest(str(name), meta)
         raise LaunchError(
             f"the grid asks for {name!r}, which is no argument of the launch",

@@ -181,9 +181,8 @@ class KernelSource:
         """Every outside name that the function reads, with the attributes after it; looked up at each launch."""
         read, assigned = _names(self.tree.body)
         local = {param.name for param in self.params} | assigned
-        of_parameters, _ = _names(
-            [self.tree.args]
-        )  # defaults and annotations, which are no local's
+        # defaults and annotations, which are no local's
+        of_parameters, _ = _names([self.tree.args])
         return sorted(of_parameters | {path for path in read if path[0] not in local})
 
     def references(self) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -25,9 +25,7 @@ def locked(path: Path, seconds: float) -> Iterator[bool]:
         try:
             yield True
         finally:
-            fcntl.flock(
-                file, fcntl.LOCK_UN
-            )  # not by closing: a child process may have the file, too
+            fcntl.flock(file, fcntl.LOCK_UN)  # a child process may have the file, too
             os.close(file)
         return
     import filelock  # waits, on every system, but takes longer for a free lock than all else of a small launch

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from types import CodeType, FrameType
+from types import FrameType
 
 from dsalang._backend.errors import CompileError, DeviceError, DsaError, Loc
+
+from ..places import place, place_of, steps
 
 MARK = "__dsa_interpreted__"
 """A global that functions run by the interpreter have."""
@@ -23,7 +25,7 @@ def here() -> Loc | None:
         frame = frame.f_back
     loc = None
     for frame in reversed(frames):
-        loc = _loc(frame, loc)
+        loc = place(frame.f_code, frame.f_lineno, frame.f_lasti, loc)
     return loc
 
 
@@ -46,16 +48,15 @@ def explained(error: Exception) -> Exception:
     """
     if isinstance(error, DsaError) or type(error).__module__ != "builtins":
         return error
-    loc, first, trace = None, None, error.__traceback__
+    loc, first = None, None
     theirs = False  # whether the exception comes from the kernel, not from the interpreter
-    while trace is not None:
-        frame = trace.tb_frame
-        inside = MARK in frame.f_globals
+    for step in steps(error):
+        names = step.tb_frame.f_globals
+        inside = MARK in names
         if inside:
-            first = first or trace
-            loc = place(frame.f_code, trace.tb_lineno, trace.tb_lasti, loc)
-        theirs = inside or not frame.f_globals.get("__name__", "").startswith(_HERE)
-        trace = trace.tb_next
+            first = first or step
+            loc = place_of(step, loc)
+        theirs = inside or not names.get("__name__", "").startswith(_HERE)
     if loc is None or not theirs:
         return error
     message, hint = f"{type(error).__name__}: {error}", ""
@@ -64,22 +65,6 @@ def explained(error: Exception) -> Exception:
     found = CompileError(message, loc, hint)
     found.__cause__ = error.with_traceback(first)
     return found
-
-
-def _loc(frame: FrameType, caller: Loc | None) -> Loc:
-    return place(frame.f_code, frame.f_lineno, frame.f_lasti, caller)
-
-
-def place(code: CodeType, line: int, instruction: int, caller: Loc | None) -> Loc:
-    """Where an instruction of running code is in the user's file."""
-    column = 0
-    positions = getattr(CodeType, "co_positions", None)
-    if positions is not None:  # Python 3.11 and newer
-        for index, (first, _, start, _) in enumerate(positions(code)):
-            if index == instruction // 2 and first is not None:
-                line, column = first, start or 0
-                break
-    return Loc(code.co_filename, line, column + 1, caller)
 
 
 def fail(message: str, hint: str = "") -> CompileError:

@@ -228,28 +228,28 @@ def _count() -> str:
     return out + "  ret void\n}\n"
 
 
-_SCHEDULED = """\
+def _words(base: str, *names: str) -> str:
+    """Words from an address on, each with a name."""
+    return "".join(
+        f"  %{name}.p = getelementptr i64, ptr {base}, i64 {k}\n"
+        f"  %{name} = load i64, ptr %{name}.p, align 8\n"
+        for k, name in enumerate(names)
+    )
+
+
+def _scheduled() -> str:
+    """`dsa.scheduled`: executes what a table of `fixed_code.py` says."""
+    row = _words("%at", "number", "template", "effort", "argument", "reads", "writes", "count")
+    operand = _words("%where", "from", "shift", "mask", "offset")
+    return f"""\
 define i64 @dsa.scheduled(ptr %c, ptr %args, ptr %units, ptr %first, ptr %last, i64 %arguments, ptr %values) \
-noinline nounwind {
+noinline nounwind {{
   %operands = ptrtoint ptr %values to i64
   %empty = icmp eq ptr %first, %last
   br i1 %empty, label %done, label %row
 row:
   %at = phi ptr [ %first, %0 ], [ %next, %onward ]
-  %number = load i64, ptr %at, align 8
-  %template.p = getelementptr i64, ptr %at, i64 1
-  %template = load i64, ptr %template.p, align 8
-  %effort.p = getelementptr i64, ptr %at, i64 2
-  %effort = load i64, ptr %effort.p, align 8
-  %argument.p = getelementptr i64, ptr %at, i64 3
-  %argument = load i64, ptr %argument.p, align 8
-  %reads.p = getelementptr i64, ptr %at, i64 4
-  %reads = load i64, ptr %reads.p, align 8
-  %writes.p = getelementptr i64, ptr %at, i64 5
-  %writes = load i64, ptr %writes.p, align 8
-  %count.p = getelementptr i64, ptr %at, i64 6
-  %count = load i64, ptr %count.p, align 8
-  %body = getelementptr i64, ptr %at, i64 7
+{row}  %body = getelementptr i64, ptr %at, i64 7
   br label %operand
 operand:
   %k = phi i64 [ 0, %row ], [ %following, %fill ]
@@ -257,14 +257,7 @@ operand:
   %more = icmp ult i64 %k, %count
   br i1 %more, label %fill, label %work
 fill:
-  %from = load i64, ptr %where, align 8
-  %shift.p = getelementptr i64, ptr %where, i64 1
-  %shift = load i64, ptr %shift.p, align 8
-  %mask.p = getelementptr i64, ptr %where, i64 2
-  %mask = load i64, ptr %mask.p, align 8
-  %offset.p = getelementptr i64, ptr %where, i64 3
-  %offset = load i64, ptr %offset.p, align 8
-  %raw.p = getelementptr i64, ptr %args, i64 %from
+{operand}  %raw.p = getelementptr i64, ptr %args, i64 %from
   %raw = load i64, ptr %raw.p, align 8
   %up = shl i64 %raw, %shift
   %down = ashr i64 %up, %shift
@@ -302,9 +295,8 @@ onward:
   br i1 %end, label %done, label %row
 done:
   ret i64 0
-}
+}}
 """
-"""`dsa.scheduled`: executes what a table of `fixed_code.py` says."""
 
 
 def _broken() -> str:
@@ -386,7 +378,7 @@ RUNTIME = "".join(
         _done(),
         _count(),
         _moved(),
-        _SCHEDULED,
+        _scheduled(),
         _broken(),
         _read(),
         _finish(),

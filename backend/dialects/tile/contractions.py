@@ -106,6 +106,13 @@ class DotOp(PureOp):
                 require(fits, f"scales of shape {shape} for a dot of {a} and {b}")
 
 
+def _reduced(value: SSAValue, axis: int, element: Attribute | None = None) -> Attribute:
+    """The type of a tile without one of its axes, of its own elements or of others."""
+    shape = list(shape_of(value.type))
+    del shape[axis]
+    return with_shape(element or element_type(value.type), tuple(shape))
+
+
 @op_definition
 class ReduceOp(PureOp):
     """Reduce `axis` away by a kind of REDUCE_KINDS; rank 1 gives a scalar."""
@@ -117,12 +124,10 @@ class ReduceOp(PureOp):
     result = result_def()
 
     def __init__(self, kind: str, value: SSAValue, axis: int) -> None:
-        shape = list(shape_of(value.type))
-        del shape[axis]
         super().__init__(
             operands=[value],
             properties={"kind": text(kind), "axis": i32_attribute(axis)},
-            result_types=[with_shape(element_type(value.type), tuple(shape))],
+            result_types=[_reduced(value, axis)],
         )
 
     def verify_(self) -> None:
@@ -144,15 +149,10 @@ class ArgReduceOp(PureOp):
     position = result_def()
 
     def __init__(self, kind: str, value: SSAValue, axis: int) -> None:
-        shape = list(shape_of(value.type))
-        del shape[axis]
         super().__init__(
             operands=[value],
             properties={"kind": text(kind), "axis": i32_attribute(axis)},
-            result_types=[
-                with_shape(element_type(value.type), tuple(shape)),
-                with_shape(i32, tuple(shape)),
-            ],
+            result_types=[_reduced(value, axis), _reduced(value, axis, i32)],
         )
 
     def verify_(self) -> None:
