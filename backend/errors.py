@@ -7,6 +7,7 @@ An `InternalError` is a bug: it carries the IR and asks for a report.
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -114,3 +115,16 @@ class DeviceError(UserError):
 
 class InternalError(DsaError):
     """A bug in dsalang. The message says where and carries what is needed to reproduce it."""
+
+
+def closest(name: str, names: Iterable[str], least: float = 0.6) -> str:
+    """The most similar of the names, '' when none is similar; `least` is how similar it has to be, 1 for equal."""
+    import difflib  # only when something is wrong
+
+    return next(iter(difflib.get_close_matches(name, sorted(names), 1, least)), "")
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The hint of an error about a name that there is not; '' when no other is similar."""
+    near = closest(name, names)
+    return f"did you mean {near!r}?" if near else ""

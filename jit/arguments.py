@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsalang._backend.errors import LaunchError
+from dsalang._backend.errors import LaunchError, did_you_mean
 from dsalang._runtime.arrays import ArrayView, is_array, scalar_of, view_of
 
 from .composite import Composite, is_composite, taken_apart
 from .constexpr import constexpr
 from .depends import dependency_text
 from .dtypes import dtype, from_name, pointer_type
-from .habits import nearest
 from .source import EMPTY, HostFunction, KernelSource, Param
 
 Number = bool | int | float
@@ -52,7 +51,9 @@ def bind(
     values = dict(zip(names, args))
     for name, value in kwargs.items():
         if name not in names:
-            raise _misfit(source, f"has no parameter {name!r}", nearest(name, {*names, *options}))
+            raise _misfit(
+                source, f"has no parameter {name!r}", did_you_mean(name, {*names, *options})
+            )
         if name in values:
             raise _misfit(source, f"got two values for parameter {name!r}")
         values[name] = value

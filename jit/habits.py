@@ -1,11 +1,12 @@
-"""What a user may have meant: the nearest name there is, and what habits from numpy, torch and lists become."""
+"""What a user may have meant: what habits from numpy, torch and lists become."""
 
 from __future__ import annotations
 
-import difflib
 import types
 from collections.abc import Collection, Iterable
 from typing import Any
+
+from dsalang._backend.errors import did_you_mean
 
 _CASTS = {
     "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "char": "int8",
@@ -33,17 +34,11 @@ _GROWTH = ("append", "extend", "insert")
 LISTS = "lists cannot grow in a kernel; use a tuple: a = a + (v,)"
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """'did you mean ...?' with the most similar of the names, '' when none is similar."""
-    close = difflib.get_close_matches(name, sorted(names), n=1)
-    return f"did you mean {close[0]!r}?" if close else ""
-
-
 def of_value(name: str, names: Iterable[str], pointer: bool) -> str:
     """What to write in place of a scalar's or tile's attribute that there is not."""
     if pointer and name in _SIZES:
         return POINTER_SIZE
-    return _ARRAY_HINTS.get(name) or nearest(name, names)
+    return _ARRAY_HINTS.get(name) or did_you_mean(name, names)
 
 
 def of_list(name: str) -> str:
@@ -55,7 +50,7 @@ def of_module(name: str, names: Iterable[str], methods: Collection[str]) -> str:
     """What to write in place of a module's attribute that there is not; a method of tiles may be meant."""
     if name in methods:
         return f"it is a method: write x.{name}(...)"
-    return nearest(name, names)
+    return did_you_mean(name, names)
 
 
 _FUNCTIONS = {

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import warnings
@@ -13,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from dsalang._backend.errors import UserError
+from dsalang._backend.errors import UserError, closest
 
 T = TypeVar("T")
 
@@ -184,9 +183,9 @@ def warn_of_misspelt() -> None:
         if not name.startswith("DSA_") or name in _unknown or name in (*names, *_OTHERS):
             continue
         _unknown.add(name)
-        near = difflib.get_close_matches(name, names, 1, cutoff=0.85)
+        near = closest(name, names, least=0.85)
         if near and WARN.get() is not False:
-            text = f"the environment variable {name} is no knob of dsalang; did you mean {near[0]}?"
+            text = f"the environment variable {name} is no knob of dsalang; did you mean {near}?"
             warnings.warn(text, stacklevel=_users_level())
 
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dsalang._backend.errors import LaunchError
+from dsalang._backend.errors import LaunchError, did_you_mean
 from dsalang._backend.formats import Format
 from dsalang._backend.resident import FLAG
 from dsalang._runtime.arrays import ArrayView, extents_of
 from dsalang._runtime.memory import Memory, Segment
 from dsalang._runtime.residency import Sources
 
-from . import dtypes, habits
+from . import dtypes
 from .arguments import Arguments
 from .composite import composites
 from .places import place_of, steps
@@ -82,7 +82,7 @@ def _called(grid: Callable[[dict[str, Any]], Any], meta: Mapping[str, Any]) -> A
         for step in steps(error):
             if step.tb_frame.f_code not in (_called.__code__, _Meta.__missing__.__code__):
                 loc = place_of(step, loc)
-        meant = habits.nearest(str(name), meta)
+        meant = did_you_mean(str(name), meta)
         raise LaunchError(
             f"the grid asks for {name!r}, which is no argument of the launch",
             loc,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import formats
-from ..errors import MicrokernelError
+from ..errors import MicrokernelError, did_you_mean
 from ..isa.check import check_program, normalized
 from ..isa.table import (
     BY_NAME,
@@ -49,14 +48,7 @@ class Instructions:
         for row in BY_NAME.values():
             if row.name.replace(".", "_") == name and row.name not in FLAGS:
                 return lambda **fields: self._issue(row, fields)
-        close = difflib.get_close_matches(name, dir(self), 1)
-        hint = (
-            "k.set and k.wait write flags"
-            if name in FLAGS
-            else f"did you mean {close[0]!r}?"
-            if close
-            else ""
-        )
+        hint = "k.set and k.wait write flags" if name in FLAGS else did_you_mean(name, dir(self))
         raise MicrokernelError(f"the machine has no instruction {name!r}", hint=hint)
 
     def kind(self, op: str, name: str) -> int:
@@ -74,12 +66,7 @@ class Instructions:
         for name, value in given.items():
             field = row.by_name.get(name)
             if field is None:
-                close = difflib.get_close_matches(name, list(row.by_name), 1)
-                hint = (
-                    f"did you mean {close[0]!r}?"
-                    if close
-                    else f"fields are {', '.join(row.by_name)}"
-                )
+                hint = did_you_mean(name, row.by_name) or f"fields are {', '.join(row.by_name)}"
                 raise MicrokernelError(f"{row.name} has no field {name!r}", hint=hint)
             if field.values == "program":
                 program = _program(row, value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import NoReturn
 
 from xdsl.ir import Block
 
-from dsalang._backend.errors import CompileError, Loc
+from dsalang._backend.errors import CompileError, Loc, did_you_mean
 
 from ..micro.plan import Plan
 from ..source import KernelSource
@@ -124,9 +123,7 @@ class Context:
             return wrap(scope.source.lookup(name))
         except KeyError:
             known = {*scope.env, *scope.source.visible_names()} - {RESULT}
-            close = difflib.get_close_matches(name, sorted(known), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else ""
-            fail(f"{name!r} is not defined", hint)
+            fail(f"{name!r} is not defined", did_you_mean(name, known))
 
     def write(self, name: str, value: Operand) -> None:
         """Assign to a variable."""
